@@ -5,7 +5,7 @@
  * Plain C99 with POSIX threads, without Python's headers. It opens directories one below the other, never through a
  * link, for reading; it changes nothing, keeps nothing, and believes no length that a record claims.
  *
- * A record is what `scan/record.py` encodes: a head of 103 bytes (HEAD), names joined by NUL, directories, what was missed,
+ * A record is what `scan/cache.py` encodes: a head of 103 bytes (HEAD), names joined by NUL, directories, what was missed,
  * 40 bytes of stat fields (STAT) and 20 of an object id for each name. Numbers are little-endian.
  */
 #define _GNU_SOURCE

@@ -20,8 +20,8 @@ from mulligan.model.objects import MODE_DIR, MODE_LINK, TreeEntry
 from mulligan.model.paths import is_dot_git, join, parent_of, to_text
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, write_all
-from mulligan.scan.record import DirectoryRecord, Stat, git_mode
-from mulligan.scan.trees import Defaults, Scan
+from mulligan.scan.cache import DirectoryRecord, Stat
+from mulligan.scan.trees import Defaults, Scan, git_mode
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.secrets import open_sealed
 from mulligan.timeline.store import Store

@@ -23,7 +23,7 @@ from mulligan.restore.reach import BUSY, Locked, RestoreOutcome, lock_again, rea
 from mulligan.restore.stage import Layout, Stage, aside_name, temporary_name
 from mulligan.safefs.directory import NO_FLAGS, Directory
 from mulligan.safefs.errors import EXHAUSTED, FULL
-from mulligan.scan.record import Stat
+from mulligan.scan.cache import Stat
 
 # Removes a name from a directory of the workspace, now or later; the number is its size.
 Discard = Callable[[Directory, bytes, int], None]

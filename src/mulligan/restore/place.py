@@ -24,7 +24,7 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, SpelledDirectory, fair_share_of_files
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.safefs.platform import HERE
-from mulligan.scan.record import Stat
+from mulligan.scan.cache import Stat
 
 _OPEN_FEWEST, _OPEN_MOST = 16, 1024
 _WAY = 8

@@ -1,10 +1,14 @@
 """
-The stat cache: a log of directory records in the store.
+The stat cache: what is remembered of each directory, as a log of records in the store.
 
-Disposable. It is written after a checkpoint was saved, without waiting for the disk: a torn or lost log means that
-more is read next time. A record is never wrong by being old (see `record`) while the machine runs; after it was started
-again, `doubt` says what may not be trusted. Its objects must exist, so the log names the tree it belongs to: it counts
-only while a checkpoint holds that tree.
+A record holds the names, stat fields and object ids that the last checkpoint saw, so that an unchanged directory costs its
+stats only. It proves itself: an entry counts only while its stat fields are the same, and an entry that was too young when
+it was read is stored with fields that never match.
+
+The log is disposable. It is written after a checkpoint was saved, without waiting for the disk: a torn or lost log means that
+more is read next time. A record is never wrong by being old while the machine runs; after it was started again, `doubt` says
+what may not be trusted. Its objects must exist, so the log names the tree it belongs to: it counts only while a checkpoint
+holds that tree.
 """
 
 from __future__ import annotations
@@ -12,13 +16,209 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Container, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import NamedTuple
 
 from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append_at, read_all, write_all
-from mulligan.scan.record import STAT, DirectoryRecord, Missed, RecordHead, decode, head_in, lists_in, without_proof
+
+STAT = struct.Struct("<Q4q")
+HEAD = struct.Struct("<Q2q16s20s20sHBIIIII")
+HEAD_SIZE = HEAD.size
+# The mode alone, of stat fields that lie one behind the other.
+_MODE = struct.Struct("<8xq24x")
+NO_DIRECTORY = (0, -1, -1)
+_FARTHEST = 1 << 63
+# A file younger than this when it was looked at is read again next time: a second edit within the same tick of the
+# kernel's clock leaves the same stat fields. Ticks are 1 to 10 ms; whole seconds betray a file system without finer stamps.
+_YOUNG = 40_000_000
+_YOUNG_COARSE = 2_100_000_000
+_TRUSTED, _GROUPED, _HAS_IGNORES, _LEANS, _ONLY = 1, 2, 4, 8, 16
+
+
+class Stat(NamedTuple):
+    """The stat fields that change when a file does. ctime_ns is the one that no program can put back."""
+
+    ino: int
+    mode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+    @property
+    def is_unproven(self) -> bool:
+        """Whether these are fields that never match."""
+        return self.ctime_ns == -1 and self.size == -1
+
+
+def unproven(mode: int) -> bytes:
+    """Returns stat fields that never match, with the mode kept."""
+    return STAT.pack(0, mode, -1, -1, -1)
+
+
+class RecordHead(NamedTuple):
+    """How an encoded record begins: all that can be had of it without decoding the rest."""
+
+    ino: int
+    mtime_ns: int
+    ctime_ns: int
+    key: bytes
+    tree: bytes
+    modes: bytes
+    perm: int
+    flags: int
+    names_size: int
+    dirs_size: int
+    missed_size: int
+    files: int
+    dirs: int
+
+    @property
+    def own(self) -> tuple[int, int, int]:
+        """The stat fields of the directory itself."""
+        return self[:3]
+
+    @property
+    def trusted(self) -> bool:
+        """Whether the record says all there is to say."""
+        return bool(self.flags & _TRUSTED)
+
+    @property
+    def only(self) -> bool:
+        """Whether nothing is wanted but what is tracked or asked for by name."""
+        return bool(self.flags & _ONLY)
+
+    @property
+    def leans(self) -> bool:
+        """Whether what is captured may change with the git index."""
+        return bool(self.flags & (_ONLY | _LEANS)) or self.missed_size > 0
+
+
+def head_in(packed: bytes) -> RecordHead:
+    """Returns the head of an encoded record."""
+    return RecordHead._make(HEAD.unpack_from(packed))
+
+
+def lists_in(packed: bytes, head: RecordHead) -> tuple[list[bytes], list[bytes], list[Missed]]:
+    """Returns the captured names, the directories and what is not captured, of an encoded record."""
+    dirs_at = HEAD_SIZE + head.names_size
+    missed_at = dirs_at + head.dirs_size
+    names = packed[HEAD_SIZE:dirs_at].split(b"\0") if head.files else []
+    dirs = packed[dirs_at:missed_at].split(b"\0") if head.dirs else []
+    rows = packed[missed_at : missed_at + head.missed_size].split(b"\0") if head.missed_size else []
+    missed = [
+        Missed(name, reason.decode(), detail.decode("utf-8", "surrogateescape"))
+        for name, reason, detail in zip(rows[::3], rows[1::3], rows[2::3], strict=True)
+    ]
+    return names, dirs, missed
+
+
+def modes_in(stats: bytes) -> list[int]:
+    """Returns the modes of stat fields that lie one behind the other."""
+    return [mode for (mode,) in _MODE.iter_unpack(stats)]
+
+
+def can_be_remembered(mtime_ns: int, ctime_ns: int, started_ns: int) -> bool:
+    """Returns whether stat fields prove something to the next look: a file too young at the start of this one is read again."""
+    # Spelled out, because it is asked of every file. A file may claim a time that a record has no room for.
+    young = _YOUNG if ctime_ns % 1_000_000_000 else _YOUNG_COARSE
+    return ctime_ns < started_ns - young and -_FARTHEST <= mtime_ns < _FARTHEST
+
+
+class Missed(NamedTuple):
+    """A name that is not captured, and why."""
+
+    name: bytes
+    reason: str
+    detail: str
+
+
+@dataclass(slots=True)
+class DirectoryRecord:
+    """
+    One directory as a checkpoint saw it; `names`, `stats` and `oids` run in parallel, sorted by name.
+
+    It `leans` on the git index when something is captured only because that tracks it. Where it is `only`, nothing is wanted
+    but what is tracked or asked for by name.
+    """
+
+    has_ignores: bool = False
+    stat: tuple[int, int, int] = NO_DIRECTORY
+    key: bytes = bytes(16)
+    tree: bytes = bytes(20)
+    modes: bytes = bytes(20)
+    perm: int = 0o755
+    trusted: bool = True
+    grouped: bool = False
+    leans: bool = False
+    only: bool = False
+    names: list[bytes] = field(default_factory=list)
+    stats: bytes = b""
+    oids: bytes = b""
+    dirs: list[bytes] = field(default_factory=list)
+    missed: list[Missed] = field(default_factory=list)
+
+    def copy(self) -> DirectoryRecord:
+        """Returns a record that can be changed without changing this one."""
+        return replace(self, names=self.names.copy(), dirs=self.dirs.copy(), missed=self.missed.copy())
+
+    def find(self, name: bytes) -> int:
+        """Returns the position of a captured name, -1 if it is none."""
+        at = bisect_left(self.names, name)
+        return at if at < len(self.names) and self.names[at] == name else -1
+
+    def stat_at(self, at: int) -> Stat:
+        """Returns the remembered stat fields of an entry."""
+        return Stat(*STAT.unpack_from(self.stats, at * STAT.size))
+
+    def oid_at(self, at: int) -> bytes:
+        """Returns the object id of an entry."""
+        return self.oids[at * 20 : at * 20 + 20]
+
+    def encode(self) -> bytes:
+        """Returns the record as bytes."""
+        names, dirs = b"\0".join(self.names), b"\0".join(self.dirs)
+        missed = b"\0".join(
+            [b"\0".join((m.name, m.reason.encode(), m.detail.encode("utf-8", "surrogateescape"))) for m in self.missed]
+        )
+        flags = self.trusted * _TRUSTED | self.grouped * _GROUPED | self.has_ignores * _HAS_IGNORES
+        flags |= self.leans * _LEANS | self.only * _ONLY
+        head = HEAD.pack(
+            *self.stat, self.key, self.tree, self.modes, self.perm, flags,
+            len(names), len(dirs), len(missed), len(self.names), len(self.dirs),
+        )  # fmt: skip
+        return b"".join((head, names, dirs, missed, self.stats, self.oids))
+
+
+def without_proof(record: DirectoryRecord, places: Iterable[int]) -> DirectoryRecord:
+    """Returns a record in which none of these entries is proven by its stat fields."""
+    other, stats = record.copy(), bytearray(record.stats)
+    for at in places:
+        stats[at * STAT.size : (at + 1) * STAT.size] = unproven(record.stat_at(at).mode)
+    other.stats = bytes(stats)
+    return other
+
+
+def decode(data: bytes) -> DirectoryRecord:
+    """Returns the record that `encode` wrote; raises ValueError or struct.error on anything else."""
+    head = head_in(data)
+    names, dirs, missed = lists_in(data, head)
+    at = HEAD_SIZE + head.names_size + head.dirs_size + head.missed_size
+    stats, oids = data[at : at + head.files * STAT.size], data[at + head.files * STAT.size :]
+    if (len(names), len(dirs), len(oids)) != (head.files, head.dirs, head.files * 20):
+        raise ValueError("not a directory record")
+    return DirectoryRecord(
+        bool(head.flags & _HAS_IGNORES), head.own, head.key, head.tree, head.modes, head.perm,
+        head.trusted, bool(head.flags & _GROUPED), bool(head.flags & _LEANS), head.only,
+        names, stats, oids, dirs, missed,
+    )  # fmt: skip
+
+
+# -- the log ------------------------------------------------------------------------------------------------
 
 NAME = b"cache"
 _TEMPORARY = b"cache"  # in tmp/, where the next writing command sweeps what a dead process left
@@ -30,7 +230,6 @@ NO_TREE = bytes(20)
 # What the log of a small project may grow by before it is written anew: every fresh process reads it.
 _SLACK = 256 << 10
 _PIECE = 4096
-_READ = 96 << 10
 
 
 class _Sums:
@@ -196,43 +395,35 @@ class Cache:
         self._live = sum(map(len, self._packed.values()))
 
     def _read(self, fd: int) -> int:
-        """Takes over the frames of an open log, piece by piece: memory for all of it at once costs more than the reading."""
-        data, before, at = read_all(fd, _READ), 0, len(_MAGIC)
+        """Takes over the frames of an open log as far as they are whole; returns where those end."""
+        # Spelled out, without a call or a copy to spare: every fresh process does this for every directory.
+        data = read_all(fd, expect=os.fstat(fd).st_size)
+        at, end, view = len(_MAGIC), len(data), memoryview(data)
         if not data.startswith(_MAGIC):
             return 0
-        while True:
-            at, lacking = self._take_whole(data, at)
-            part = read_all(fd, max(_READ, lacking)) if lacking else b""
-            if not part:
-                return before + at
-            data, before, at = data[at:] + part, before + at, 0
-
-    def _take_whole(self, data: bytes, at: int) -> tuple[int, int]:
-        """Takes over the frames that are whole; returns where they end, and how many bytes the next one lacks, 0 for a torn one."""
-        # Spelled out, without a call or a copy to spare: every fresh process does this for every directory.
-        end, view = len(data), memoryview(data)
         unpack, head, crc32, records = _FRAME.unpack_from, _FRAME.size, zlib.crc32, self._packed
         while at + head <= end:
             path_size, size, check, _ = unpack(data, at)
             start = at + head
             middle = start + path_size
             stop = middle + size
-            if stop > end:
-                return at, stop - end
-            if start == stop or crc32(view[start:stop]) != check:
-                return at, 0  # zeros, as a power cut leaves them, have the right checksum
+            # A torn frame ends it. Zeros, as a power cut leaves them, have the right checksum.
+            if stop > end or start == stop or crc32(view[start:stop]) != check:
+                break
             if size > len(_GONE) and data[start] != _ROOT_PATH[0]:
                 records[data[start:middle]] = data[middle:stop]
             else:
                 self._take(data[start:middle], data[middle:stop])
             at = stop
-        return at, at + head - end
+        return at
 
     def save(self, store: Directory, frames: list[tuple[bytes, bytes]]) -> None:
         """Appends to the log, or writes it anew when more than half of it is history."""
         size = sum(_FRAME.size + len(path) + len(data) for path, data in frames)
         if self.is_current(store) and self._log_bytes + size <= 2 * self._live + _SLACK:
-            self._append(store, _framed(frames))
+            # Cutting first: a torn tail would hide what is appended behind it.
+            append_at(store, NAME, self._log_bytes, _framed(frames))
+            self._log_bytes += size
         else:
             self.rewrite(store)
 
@@ -244,11 +435,6 @@ class Cache:
             return False
         return self._log_bytes > 0 and now.st_ino == self._log_inode and now.st_size == self._log_bytes
 
-    def _append(self, store: Directory, packed: bytes) -> None:
-        # Cutting first: a torn tail would hide what is appended behind it.
-        append_at(store, NAME, self._log_bytes, packed)
-        self._log_bytes += len(packed)
-
     def rewrite(self, store: Directory) -> None:
         """Writes the log anew."""
         written = 0
@@ -256,7 +442,7 @@ class Cache:
             tmp.unlink(_TEMPORARY, missing_ok=True)
             fd = tmp.create(_TEMPORARY)
             try:
-                for piece in self._pieces():
+                for piece in self.pieces():
                     write_all(fd, piece)
                     written += len(piece)
                 tmp.rename(_TEMPORARY, NAME, to=store)
@@ -267,11 +453,7 @@ class Cache:
                 syscalls.calls.close(fd)
         self._log_bytes, self._log_inode = written, store.stat(NAME).st_ino
 
-    def size_anew(self) -> int:
-        """Returns how many bytes the log has when it is written anew."""
-        return sum(map(len, self._pieces()))
-
-    def _pieces(self) -> Iterator[bytes]:
+    def pieces(self) -> Iterator[bytes]:
         """Yields the log in pieces: with a million files it has a hundred megabytes."""
         yield _MAGIC + _framed([(_ROOT_PATH, b"")])
         records = iter(self._packed.items())
@@ -288,43 +470,31 @@ def _framed(records: Iterable[tuple[bytes, bytes]]) -> bytes:
     return b"".join(parts)
 
 
-def compact(store: Directory) -> None:
-    """Writes the log anew without its history."""
-    cache = Cache()
-    cache.load(store)
-    if len(cache):
-        cache.rewrite(store)
+def compact(store: Directory, held: Container[bytes], *, dry_run: bool = False) -> int:
+    """
+    Writes the log anew without its history; returns how many bytes on the disk that frees.
 
-
-def discard(store: Directory) -> None:
-    """Throws the records away, because their objects may be gone; what was noted beside them stays true."""
-    old, empty = Cache(), Cache()
-    old.load(store)
-    store.unlink(NAME, missing_ok=True)
-    if old.note:
-        empty.root_tree, empty.note = NO_TREE, old.note
-        empty.save(store, [])
-
-
-def foretell_compacting(store: Directory, *, keep: bool) -> int:
-    """Returns how many bytes on the disk `compact` would free, or `discard` where nothing may be kept."""
+    Where no checkpoint holds its tree any more, the records go too, because their objects may be gone. What was noted beside
+    them stays true.
+    """
     from mulligan.safefs.room import on_disk, whole_blocks
 
     cache = Cache()
     cache.load(store)
-    if not store.exists(NAME) or (keep and not len(cache)):
+    if not store.exists(NAME):
         return 0
     before = on_disk(store.stat(NAME))
-    if not keep:
-        cache, note = Cache(), cache.note
-        if not note:
-            return before
+    if cache.root_tree not in held:
+        note, cache = cache.note, Cache()
         cache.root_tree, cache.note = NO_TREE, note
-    return before - whole_blocks(cache.size_anew(), store)
+    is_empty = not len(cache) and not cache.note
+    if not dry_run and is_empty:
+        store.unlink(NAME, missing_ok=True)
+    elif not dry_run:
+        cache.rewrite(store)
+    return before - (0 if is_empty else whole_blocks(sum(map(len, cache.pieces())), store))
 
 
-def root_tree_of(store: Directory) -> bytes:
-    """Returns the tree the log belongs to, empty when there is no log."""
-    cache = Cache()
-    cache.load(store)
-    return cache.root_tree
+def discard(store: Directory) -> None:
+    """Throws the records away, because their objects may be gone."""
+    compact(store, ())

@@ -16,10 +16,9 @@ from mulligan.model.checkpoint import SPECIAL, TOO_LARGE, UNREADABLE
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_LINK, TreeEntry
 from mulligan.model.paths import check_name, join, to_text
 from mulligan.model.policy import CapturePolicy
-from mulligan.scan.cache import Cache
+from mulligan.scan.cache import Cache, DirectoryRecord, Missed
 from mulligan.scan.ignore import IgnoreRules
-from mulligan.scan.record import DirectoryRecord, Missed, too_large
-from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked
+from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked, too_large
 from mulligan.scan.trees import Defaults, Scan, seal
 from mulligan.scan.trees import Objects as MadeObjects
 from mulligan.usergit.index import GITLINK

@@ -34,10 +34,9 @@ from mulligan.model.objects import MODE_EXEC, MODE_FILE
 from mulligan.model.paths import join, parent_of
 from mulligan.safefs.clock import booted_at
 from mulligan.safefs.directory import Directory, depth_first, descending
-from mulligan.scan.cache import Cache
+from mulligan.scan.cache import STAT, Cache, DirectoryRecord, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.ignore import IgnoreRules
 from mulligan.scan.read import UnreadableFile, capture, fields, ignores_in
-from mulligan.scan.record import STAT, DirectoryRecord, can_be_remembered, modes_in, unproven, without_proof
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, RECORDS, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_content, secret_name
 from mulligan.scan.trees import Defaults, HashOnly, Objects, Sink, seal

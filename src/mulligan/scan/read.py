@@ -27,8 +27,8 @@ from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.clock import SECOND, let_writes_end, pass_coarse_tick, pass_time, stamping_clock, tick_began
 from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all
+from mulligan.scan.cache import NO_DIRECTORY, STAT, DirectoryRecord, Missed, Stat, can_be_remembered, unproven
 from mulligan.scan.ignore import IgnoreRules
-from mulligan.scan.record import NO_DIRECTORY, STAT, DirectoryRecord, Missed, Stat, can_be_remembered, unproven
 from mulligan.scan.scope import IGNORE_FILE, Listing, Scope, database_groups
 from mulligan.scan.secrets import secret_content
 from mulligan.scan.trees import Sink

@@ -23,8 +23,8 @@ from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, TOO_LA
 from mulligan.model.paths import ancestors, is_dot_git, join
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
 from mulligan.safefs.platform import HERE
+from mulligan.scan.cache import Missed
 from mulligan.scan.ignore import IgnoreRules, Patterns
-from mulligan.scan.record import Missed, too_large
 from mulligan.scan.secrets import secret_name
 
 IGNORE_FILE = b".gitignore"
@@ -194,6 +194,13 @@ class Scope:
 
     def _in_worktree(self, path: bytes) -> bool:
         return bool(self._worktrees) and not self._worktrees.isdisjoint((*ancestors(path), path))
+
+
+def too_large(size: int, limit: int) -> str:
+    """Returns the detail of a file over the limit: `60 MiB; limit 50 MiB`."""
+    from mulligan.model.sizes import format_size
+
+    return f"{format_size(size)}; limit {format_size(limit)}"
 
 
 class Listing:

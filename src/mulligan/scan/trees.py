@@ -20,10 +20,20 @@ from hashlib import sha1
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, INCOMPLETE, MOVING, NotCaptured
-from mulligan.model.objects import BLOB, MODE_DIR, MODE_FILE, MODE_TEXT, TREE, TreeEntry, encode_tree, object_id
+from mulligan.model.objects import (
+    BLOB,
+    MODE_DIR,
+    MODE_EXEC,
+    MODE_FILE,
+    MODE_LINK,
+    MODE_TEXT,
+    TREE,
+    TreeEntry,
+    encode_tree,
+    object_id,
+)
 from mulligan.model.paths import ancestors, join, parent_of, to_text
-from mulligan.scan.cache import Cache
-from mulligan.scan.record import DirectoryRecord, Missed, RecordHead, Stat, git_mode, head_in, lists_in, modes_in
+from mulligan.scan.cache import Cache, DirectoryRecord, Missed, RecordHead, Stat, head_in, lists_in, modes_in
 from mulligan.scan.secrets import is_sample, secret_name
 
 if TYPE_CHECKING:
@@ -52,6 +62,13 @@ def seal(
     below = [(name, child.tree) for name, child in children]
     record.tree = add(TREE, tree_of(record.names, modes, record.oids, below), objects)
     record.modes = _modes_tree(record, modes, children, defaults, objects)
+
+
+def git_mode(mode: int) -> int:
+    """Returns git's mode for a file's own."""
+    if mode & 0o170000 == MODE_LINK:  # spelled out: asked of every file, several times in a first checkpoint
+        return MODE_LINK
+    return MODE_EXEC if mode & 0o100 else MODE_FILE
 
 
 @cache

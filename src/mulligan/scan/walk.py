@@ -22,10 +22,20 @@ from mulligan.model.checkpoint import MOVING, OTHER_FILESYSTEM, SECRET, UNREADAB
 from mulligan.model.paths import ancestors, join, parent_of
 from mulligan.safefs.clock import Seen, moved_since, stamping_clock
 from mulligan.safefs.directory import Descent, Directory, depth_first, descending
-from mulligan.scan.cache import Cache
+from mulligan.scan.cache import (
+    HEAD_SIZE,
+    STAT,
+    Cache,
+    DirectoryRecord,
+    Missed,
+    RecordHead,
+    Stat,
+    head_in,
+    lists_in,
+    modes_in,
+)
 from mulligan.scan.ignore import IgnoreRules
 from mulligan.scan.read import FATAL, GONE, DirectoryToRead, Progress, Reader, UnreadableFile, ignores_in
-from mulligan.scan.record import HEAD_SIZE, STAT, DirectoryRecord, Missed, RecordHead, Stat, head_in, lists_in, modes_in
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Defaults, Objects, Scan, Sink, seal
 from mulligan.watch.dirty import EVERYTHING, Dirty

@@ -52,10 +52,7 @@ def prune(
     before = used_bytes(store)
     # First: after a kill below, no cache may be trusted that was made before objects went.
     store.next_epoch()
-    if cache.root_tree_of(store.directory) not in store.checkpoints.files_trees():
-        cache.discard(store.directory)
-    else:
-        cache.compact(store.directory)
+    cache.compact(store.directory, store.checkpoints.files_trees())
     live, chains = needed_objects(store, extra)
     live.update(relied)
     collect(store.objects, live, chains=chains, progress=progress)
@@ -82,8 +79,7 @@ def prunable(store: Store) -> int:
     """Returns how many bytes `prune` would free."""
     live, chains = needed_objects(store)
     freed = collect(store.objects, live, chains=chains, dry_run=True) + _freed_by_timeline(store)
-    keep = cache.root_tree_of(store.directory) in store.checkpoints.files_trees()
-    freed += cache.foretell_compacting(store.directory, keep=keep)
+    freed += cache.compact(store.directory, store.checkpoints.files_trees(), dry_run=True)
     return max(0, freed + (pack_refs(store.directory, dry_run=True) if store.checkpoints.count() > _MANY_REFS else 0))
 
 

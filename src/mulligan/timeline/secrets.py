@@ -26,8 +26,8 @@ from mulligan.safefs.clock import stamping_clock
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private, sync, write_synced
 from mulligan.safefs.userfile import read_user_file
+from mulligan.scan.cache import Missed
 from mulligan.scan.read import UnreadableFile, capture
-from mulligan.scan.record import Missed
 from mulligan.scan.trees import HashOnly, Scan
 
 if TYPE_CHECKING:

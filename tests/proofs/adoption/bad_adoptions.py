@@ -15,7 +15,7 @@ from typing import Any
 
 from mulligan.model.paths import join
 from mulligan.scan import from_git
-from mulligan.scan.record import STAT
+from mulligan.scan.cache import STAT
 from mulligan.usergit import records, trust
 
 

@@ -39,7 +39,7 @@ import mulligan
 from loose_builds import replaced
 from mulligan.safefs import clock
 from mulligan.safefs.directory import Directory
-from mulligan.scan import read, record
+from mulligan.scan import cache, read
 from tally import Tally, cannot, parser, workplace
 from tools import git, plain_environment
 
@@ -188,7 +188,7 @@ def reads_within_a_second() -> Iterator[None]:
 @contextmanager
 def trusts_whole_seconds() -> Iterator[None]:
     """A file that changed 40 ms ago is taken for one whose next change will show, whatever its stamps are like."""
-    with reads_within_a_second(), replaced(record, _YOUNG_COARSE=record._YOUNG):
+    with reads_within_a_second(), replaced(cache, _YOUNG_COARSE=cache._YOUNG):
         yield
 
 

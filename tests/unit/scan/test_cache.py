@@ -11,8 +11,7 @@ from faults import FailsAlways
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.scan import cache as caching
-from mulligan.scan.cache import Cache, discard, root_tree_of
-from mulligan.scan.record import DirectoryRecord
+from mulligan.scan.cache import Cache, DirectoryRecord, discard
 from mulligan.scan.scanner import Scanner
 from scans import later, settings_for
 
@@ -51,7 +50,7 @@ def test_what_was_saved_is_loaded(place):
     again = loaded(place)
     assert (again.root_tree, again.paths()) == (TWO, [b""])
     assert again.get(b"").dirs == [b"z"] and again.get(b"a") is None
-    assert root_tree_of(place) == TWO
+    assert loaded(place).root_tree == TWO
 
 
 def test_a_log_that_is_cut_anywhere_names_a_tree_only_with_all_its_records(place, tmp_path):
@@ -153,7 +152,7 @@ def test_garbage_is_no_cache(place, tmp_path):
         assert len(loaded(place)) == 0
     discard(place)
     discard(place)
-    assert root_tree_of(place) == b""
+    assert loaded(place).root_tree == b""
 
 
 @pytest.mark.parametrize("call", ["write", "rename"])
@@ -164,17 +163,20 @@ def test_a_log_that_cannot_be_written_anew_leaves_nothing_behind(place, tmp_path
     assert os.listdir(tmp_path) == ["tmp"] and os.listdir(tmp_path / "tmp") == []
 
 
-def test_a_log_of_many_pieces_is_read_as_far_as_it_is_whole(place, tmp_path):
-    """Frames end anywhere in what is read at once, one is longer than that, and a cut or a flipped bit ends the reading."""
-    cache, long = Cache(), record(b"d" * (3 * caching._READ))
+_MUCH = 96 << 10
+
+
+def test_a_log_is_read_as_far_as_it_is_whole(place, tmp_path):
+    """A cut or a flipped bit ends the reading."""
+    cache, long = Cache(), record(b"d" * (3 * _MUCH))
     records = {b"%d" % number: record(b"x" * (number % 997)) for number in range(800)} | {b"long": long}
     save(cache, place, {**records, b"last": record(b"y")}, ONE)
     whole = (tmp_path / "cache").read_bytes()
-    assert len(whole) > 6 * caching._READ
+    assert len(whole) > 6 * _MUCH
     again = loaded(place)
     assert (again.root_tree, again.note, again.is_current(place)) == (ONE, b"{}", True)
     assert {path: again.packed(path) for path in again.paths()} == {path: cache.packed(path) for path in cache.paths()}
-    for cut in (caching._READ, caching._READ + 1, 5 * caching._READ - 1, len(whole) - 1):
+    for cut in (_MUCH, _MUCH + 1, 5 * _MUCH - 1, len(whole) - 1):
         (tmp_path / "cache").write_bytes(whole[:cut])
         part = loaded(place)
         assert part.root_tree == b"" and 0 < len(part) <= len(again)

@@ -11,8 +11,7 @@ import pytest
 from mulligan.safefs import native
 from mulligan.safefs.directory import Directory
 from mulligan.scan import walk
-from mulligan.scan.cache import Cache
-from mulligan.scan.record import HEAD_SIZE, STAT
+from mulligan.scan.cache import HEAD_SIZE, STAT, Cache
 from mulligan.scan.trees import HashOnly, Scan
 from mulligan.scan.walk import Unwatched
 from mulligan.watch.dirty import EVERYTHING, Dirty

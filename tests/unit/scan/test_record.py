@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from mulligan.scan.record import (
+from mulligan.scan.cache import (
     NO_DIRECTORY,
     STAT,
     DirectoryRecord,

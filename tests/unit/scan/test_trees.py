@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mulligan.model.objects import MODE_DIR, MODE_EXEC, MODE_FILE, MODE_LINK, parse_tree
-from mulligan.scan.record import DirectoryRecord, git_mode
-from mulligan.scan.trees import NONE, Defaults, parse_odd, seal
+from mulligan.scan.cache import DirectoryRecord
+from mulligan.scan.trees import NONE, Defaults, git_mode, parse_odd, seal
 
 
 def sealed(modes: dict[bytes, int], children: dict[bytes, DirectoryRecord] | None = None):
