@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mulligan.history.news import News, TimelineRows
     from mulligan.model.event import AgentEvent, RecordedEvent
     from mulligan.model.holding import Holding
-    from mulligan.timeline.drafts import CheckpointDraft
+    from mulligan.timeline.commits import CheckpointDraft
     from mulligan.timeline.notices import RestoreNotice
     from mulligan.timeline.outside_changes import Rewind
     from mulligan.timeline.story import Chapter

@@ -11,7 +11,7 @@ from mulligan.engine.workbench import Workbench
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.paths import parse_path
-from mulligan.timeline.drafts import remove_checkpoint
+from mulligan.timeline.commits import remove_checkpoint
 from mulligan.timeline.pruning import expect_waste
 
 if TYPE_CHECKING:

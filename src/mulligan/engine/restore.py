@@ -20,8 +20,7 @@ from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.scope import IGNORE_FILE
-from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry
-from mulligan.timeline.drafts import made_on_other_branch
+from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry, made_on_other_branch
 from mulligan.timeline.trees import WorkspaceView, could_not_see, lists_hidden, same_state
 from mulligan.timeline.undo import Move
 

@@ -27,8 +27,7 @@ from mulligan.model.paths import covers, to_text
 from mulligan.model.plan import RestorePlan, RestoreReport, Undone
 from mulligan.restore.procedure import LANDING
 from mulligan.steps.choose import choose
-from mulligan.timeline.commits import Entry
-from mulligan.timeline.drafts import made_on_other_branch
+from mulligan.timeline.commits import Entry, made_on_other_branch
 from mulligan.timeline.trees import lists_hidden, same_state
 from mulligan.timeline.turns import REVERTED, REVERTED_TURN, TurnStep, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark

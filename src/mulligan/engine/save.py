@@ -12,10 +12,11 @@ from mulligan.model.checkpoint import KINDS, Checkpoint, as_json_object
 from mulligan.safefs.directory import random_name
 from mulligan.safefs.room import naming_need
 from mulligan.store.objects import MANY_PACKS
-from mulligan.timeline import budget
-from mulligan.timeline.commits import BY_NAME, HELD, Entry
-from mulligan.timeline.drafts import (
+from mulligan.timeline.commits import (
+    BY_NAME,
+    HELD,
     CheckpointDraft,
+    Entry,
     draft_entry,
     finish_objects,
     record_checkpoint,
@@ -166,7 +167,7 @@ def write(
 
 def _make_room(bench: Workbench, need: int, pinned: Callable[[], set[str]], scan: Scan) -> list[Entry]:
     store = bench.store
-    if budget.has_room(store, need):
+    if store.has_room(need):
         return []
     from mulligan.timeline.pruning import make_room
     from mulligan.timeline.retention import is_fresh_safety

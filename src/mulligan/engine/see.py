@@ -11,7 +11,6 @@ from mulligan.errors import UnknownPath, UserError
 from mulligan.model.checkpoint import moment, sealed_rows
 from mulligan.model.objects import BLOB, MODE_DIR
 from mulligan.model.paths import parse_path, to_text
-from mulligan.timeline import budget
 from mulligan.timeline.trees import Trees, changes_since, same_state, touches
 
 if TYPE_CHECKING:
@@ -143,7 +142,7 @@ def stats(bench: Workbench) -> dict[str, Any]:
             "store": settings.store,
             "checkpoints": sum(kinds.values()),
             "by_kind": kinds,
-            "bytes": budget.used_bytes(store) if store is not None else 0,
+            "bytes": store.used_bytes() if store is not None else 0,
             "budget": settings.retention.budget,
             "position": (store.checkpoints.position() or None) if store is not None else None,
         }

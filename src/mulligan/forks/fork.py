@@ -31,9 +31,8 @@ from mulligan.safefs.errors import typed
 from mulligan.safefs.lock import Pin, is_pinned
 from mulligan.store.gc import reachable
 from mulligan.store.objects import ObjectStore
-from mulligan.timeline.commits import STATE_BEFORE, Entry, write_commit
+from mulligan.timeline.commits import STATE_BEFORE, Entry, finish_objects, record_checkpoint, write_commit
 from mulligan.timeline.database import NAME
-from mulligan.timeline.drafts import finish_objects, record_checkpoint
 from mulligan.timeline.root import is_within
 from mulligan.timeline.store import Store
 from mulligan.timeline.trees import Trees, pack_changes

@@ -240,7 +240,7 @@ def with_pulled(own: Checkpoints, database: Database, entries: list[Entry], kind
 
 def keep_own(store: Store, entry: Entry, now_ns: int) -> Entry:
     """Makes another machine's checkpoint one of this machine's too, so that it can be restored to and undone."""
-    from mulligan.timeline.drafts import finish_objects, record_checkpoint
+    from mulligan.timeline.commits import finish_objects, record_checkpoint
 
     mine = store.checkpoints.newest(kind=_OWN_KIND)
     known = next((each for each in mine if each.checkpoint.metadata.get(_FROM) == entry.checkpoint.commit), None)

@@ -21,7 +21,7 @@ from mulligan.restore.reach import BUSY, Attempts, RestoreOutcome, WritablePart,
 from mulligan.restore.stage import Layout, Stager
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.room import HeldRoom, naming_need
-from mulligan.timeline.drafts import remove_checkpoint
+from mulligan.timeline.commits import remove_checkpoint
 from mulligan.timeline.journal import (
     APPLYING,
     STAGING,

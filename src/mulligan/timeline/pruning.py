@@ -24,17 +24,15 @@ from mulligan.scan import cache
 from mulligan.store.gc import collect, merge_small, pack_refs, reach, reachable, reaching, replace, wasteful_groups
 from mulligan.store.layout import PERMANENT
 from mulligan.store.objects import MANY_PACKS
-from mulligan.timeline.budget import BESIDES_PACKS, limit_of, packed_bytes, used_bytes
-from mulligan.timeline.commits import Entry
+from mulligan.timeline.commits import Entry, remove_checkpoint
 from mulligan.timeline.database import NAME, connect_to_read
-from mulligan.timeline.drafts import remove_checkpoint
 from mulligan.timeline.retention import eviction_order
+from mulligan.timeline.store import BESIDES_PACKS, Store
 
 if TYPE_CHECKING:
     from mulligan.scan.scanner import Scanner
     from mulligan.store.objects import ObjectStore
     from mulligan.store.repack import ObjectSource
-    from mulligan.timeline.store import Store
 
 Progress = Callable[[int, int], None]
 _MANY_REFS = 256
@@ -49,7 +47,7 @@ def prune(
     store: Store, *, extra: Iterable[bytes] = (), relied: Iterable[bytes] = (), progress: Progress | None = None
 ) -> int:
     """Frees what no checkpoint needs and packs the rest; keeps also what `extra` reaches and `relied` names; returns the bytes freed."""
-    before = used_bytes(store)
+    before = store.used_bytes()
     # First: after a kill below, no cache may be trusted that was made before objects went.
     store.next_epoch()
     cache.compact(store.directory, store.checkpoints.files_trees())
@@ -62,7 +60,7 @@ def prune(
             store.checkpoints.forget_refs()  # all that there are are durable now, and in another file
     note_freed(store)
     store.database.compact()
-    return max(0, before - used_bytes(store))
+    return max(0, before - store.used_bytes())
 
 
 def needed_objects(store: Store, extra: Iterable[bytes] = ()) -> tuple[set[bytes], list[Sequence[bytes]]]:
@@ -104,18 +102,18 @@ def make_room(store: Store, need: int, *, pinned: set[str], extra: Iterable[byte
     Steps, automatic, session and old safety checkpoints go, in that order, by the bytes only they hold, and none of them
     in vain. Manual and feature checkpoints are never deleted for it: the save is refused instead.
     """
-    budget, need, extra = limit_of(store), need + BESIDES_PACKS, list(extra)
+    budget, need, extra = store.limit_bytes(), need + BESIDES_PACKS, list(extra)
     if need > budget:
         raise _refusal(store, need, budget)
     relied = store.objects.relied_on()
     prune(store, extra=extra, relied=relied)
     gone: list[Entry] = []
-    if used_bytes(store) + need > budget and store.database.knows_remotes():
+    if store.used_bytes() + need > budget and store.database.knows_remotes():
         from mulligan.remotes.pulled import drop_copies
 
         if drop_copies(store.database):  # a remote has them: they go before anything of this machine's own
             prune(store, extra=extra, relied=relied)
-    while (over := used_bytes(store) + need - budget) > 0:
+    while (over := store.used_bytes() + need - budget) > 0:
         may_evict = not store.settings.append_only
         batch = _next_to_go(store, over, pinned=pinned, held=[*extra, *relied]) if may_evict else []
         if not batch:
@@ -157,7 +155,7 @@ def _refusal(store: Store, need: int, budget: int) -> NoRoom:
     shared = budget < store.settings.retention.budget
     whose = "what other stores leave of retention.total_budget," if shared else "its budget of"
     return NoRoom(
-        f"The store uses {format_size(used_bytes(store))} of {whose} {format_size(budget)} and this checkpoint needs "
+        f"The store uses {format_size(store.used_bytes())} of {whose} {format_size(budget)} and this checkpoint needs "
         f"{format_size(need)}. It was not saved; nothing you asked to keep was deleted.",
         hint="Delete some (mulligan rm REF; mulligan gc), exclude large files, or raise "
         f"retention.{'total_budget in your config; see: mulligan stores' if shared else 'budget in your config'}",
@@ -173,7 +171,7 @@ _AT_A_TIME = 64
 def note_freed(store: Store) -> None:
     """Remembers that the disk was freed of what no checkpoint needs."""
     with store.database.transaction():
-        store.database.set_meta(_FREED, f"{store.checkpoints.gone()} {packed_bytes(store)}")
+        store.database.set_meta(_FREED, f"{store.checkpoints.gone()} {store.objects.disk_bytes()}")
 
 
 def expect_waste(store: Store) -> None:
@@ -192,7 +190,7 @@ def may_be_wasteful(store: Store) -> bool:
     if gone == str(store.checkpoints.gone()):
         return False
     before = int(kept) if kept.isdecimal() else 0
-    return packed_bytes(store) - before >= max(_GROWN, before // _GROWN_PART)
+    return store.objects.disk_bytes() - before >= max(_GROWN, before // _GROWN_PART)
 
 
 class Portion(NamedTuple):
@@ -257,7 +255,7 @@ class Tidier:
         return may_be_wasteful(self._store) and self._state() != self._tried
 
     def _state(self) -> tuple[int, int]:
-        return self._store.checkpoints.gone(), packed_bytes(self._store)
+        return self._store.checkpoints.gone(), self._store.objects.disk_bytes()
 
     def _free(self) -> Iterator[Portion]:
         """Finds out what is needed, copies it out of packs that hold much else, and lets those go."""

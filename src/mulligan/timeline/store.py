@@ -22,7 +22,8 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_private
 from mulligan.safefs.lock import exclusive
-from mulligan.safefs.room import free_bytes, no_room
+from mulligan.safefs.room import disk_usage, free_bytes, no_room
+from mulligan.scan import cache
 from mulligan.store import refs, repository
 from mulligan.store.objects import ObjectStore
 from mulligan.store.trash import Trash, sweep_temporaries
@@ -45,6 +46,12 @@ _QUICK = frozenset({"save", "restore", "undo", "redo", "hook"})
 # Below this nothing is begun, except what may free some.
 _LEAST_ROOM = 256 << 10
 _FREEING = frozenset({"delete", "trim", "gc", "forget", "doctor", "settle"})
+# What one file may take more than its bytes, and the short files and the directories of a store in all.
+_BLOCK = 8 << 10
+_BESIDES = 4 << 20
+#: What a save writes beside its packs: the index, a ref, the timeline and its log, the scan's memory.
+BESIDES_PACKS = 96 << 10
+_LONG_FILES = (*(_TIMELINE + end for end in (b"", b"-wal", b"-shm")), cache.NAME, b"packed-refs")
 # What a forked process inherited, kept from being closed by it.
 _PARENTS: list[tuple[Database | None, ObjectStore | None, Directory | None]] = []
 
@@ -403,6 +410,35 @@ class Store:
             self._settled = self._decided_refs()
         except FileNotFoundError:
             self.settle_refs()
+
+    # -- how much disk it takes, and how much it may take; `pruning.make_room` evicts what is over that
+
+    def used_bytes(self) -> int:
+        """Returns the bytes that count against the budget: all that the directory takes on the disk, as `du` counts it."""
+        return disk_usage(self.directory)
+
+    def limit_bytes(self) -> int:
+        """Returns what the store may take: its own budget, or less where other stores leave less of the total budget."""
+        own, total = self.settings.retention.budget, self.settings.retention.total_budget
+        if not total:
+            return own
+        from mulligan.timeline.stores import used_by_stores
+
+        return min(own, max(0, total - used_by_stores(self.settings, others=True)))
+
+    def has_room(self, need: int) -> bool:
+        """Returns whether a checkpoint with so many new bytes is within the budget; cheap where it is by far."""
+        left = self.limit_bytes() - need - BESIDES_PACKS
+        return self._most_bytes() <= left or self.used_bytes() <= left
+
+    def _most_bytes(self) -> int:
+        """Returns no less than what the store takes on the disk, without looking at each of its files."""
+        objects, refs_ever = self.objects, self.checkpoints.ever()
+        total = objects.disk_bytes() + (2 * objects.pack_count() + refs_ever) * _BLOCK + _BESIDES
+        for name in _LONG_FILES:
+            with suppress(FileNotFoundError):
+                total += self.directory.stat(name).st_size + _BLOCK
+        return total
 
     # -- the epoch: when objects may have gone ----------------------------------------------------
 

@@ -21,7 +21,7 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, read_all, write_all
 from mulligan.store import gc, refs
 from mulligan.store.pack_writer import PackWriter
-from mulligan.timeline import drafts, journal
+from mulligan.timeline import commits, journal
 from mulligan.timeline import store as timeline_store
 from mulligan.timeline.checkpoints import Checkpoints
 from mulligan.timeline.store import Store
@@ -146,7 +146,7 @@ def ref_not_owed() -> Iterator[None]:
 @contextmanager
 def acknowledges_early() -> Iterator[None]:
     """A save is acknowledged, and committed together with the next one."""
-    real, waiting = drafts.record_checkpoint, []
+    real, waiting = commits.record_checkpoint, []
 
     def later(*args: Any, **options: Any) -> list[Any]:
         while waiting:

@@ -31,7 +31,7 @@ from loose_builds import replaced
 from mulligan.model.policy import Retention
 from mulligan.safefs import lock
 from mulligan.settings import resolve
-from mulligan.timeline import budget
+from mulligan.timeline.store import Store
 from tally import Tally, cannot, parser, workplace
 from tools import plain_environment
 
@@ -129,7 +129,7 @@ BUILDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "good": nullcontext,
     "closes-only": lambda: replaced(lock, _release=lambda fd: None),
     "pins-by-process": _pins_by_process,
-    "counts-packs": lambda: replaced(budget, used_bytes=budget.packed_bytes),
+    "counts-packs": lambda: replaced(Store, used_bytes=lambda store: store.objects.disk_bytes()),
 }
 
 
