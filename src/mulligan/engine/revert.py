@@ -95,7 +95,7 @@ def revert(
 
 @with_contents
 def hunks(
-    bench: Workbench, ref: str | Checkpoint | RestorePlan, paths: Paths | None, *, revert: bool
+    bench: Workbench, ref: str | Checkpoint | RestorePlan, paths: Paths | None, *, reverted: bool
 ) -> list[FileHunks]:
     """Returns the changes that a restore to `ref`, a revert of it, or a plan would make, in hunks that can be chosen."""
     from mulligan.engine.restore import plan
@@ -103,8 +103,8 @@ def hunks(
 
     if isinstance(ref, RestorePlan):
         found = ref
-    elif revert:
-        found = _plan_revert(bench, ref, paths)
+    elif reverted:
+        found = cast("RestorePlan", revert(bench, ref, paths, None, dry_run=True, conflicts="keep"))
     else:
         found = plan(bench, ref, paths, None, what="files", git=False)
     with bench.needing():
@@ -118,11 +118,6 @@ def hold_for(verb: str, bench: Workbench, asked: Asked, act: Callable[[], Done])
     if isinstance(done, RestoreReport):
         tell_restored(bench, verb, done)
     return done
-
-
-def _plan_revert(bench: Workbench, ref: str | Checkpoint, paths: Paths | None) -> RestorePlan:
-    asked = parse_asked(paths, None)._replace(dry_run=True)
-    return cast("RestorePlan", hold_for("revert", bench, asked, lambda: revert_steps(bench, ref, asked)))
 
 
 def revert_steps(bench: Workbench, ref: str | Checkpoint, asked: Asked) -> RestorePlan | RestoreReport:

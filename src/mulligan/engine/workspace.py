@@ -256,7 +256,7 @@ class Workspace:
 
         The ids of some of them are the `hunks` of `plan`, `restore`, `undo` and `revert`.
         """
-        return engine.revert.hunks(self.bench, ref, paths, revert=revert)
+        return engine.revert.hunks(self.bench, ref, paths, reverted=revert)
 
     @overload
     def undo(

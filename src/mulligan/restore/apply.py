@@ -56,7 +56,7 @@ class Executor:
         token: str,
         layout: Layout,
         *,
-        seen: Seen,
+        seen: Seen | None = None,
         locked: Locked = (),
         discard: Discard | None = None,
     ) -> None:
@@ -111,7 +111,8 @@ class Executor:
         """Asked several times of each path: before anything changes, right before it changes, and when it has."""
         found = self._memories.get(path)
         if found is None:
-            found = self._memories[path] = self._seen.memory_of(path)
+            # After a crash nothing is remembered: every path is compared by its bytes.
+            found = self._memories[path] = self._seen.memory_of(path) if self._seen is not None else (None, None)
         return found
 
     def _glance(self, path: bytes) -> Stat | None:

@@ -158,7 +158,7 @@ class _RecoveryWay:
         self._forward = forward
         self._stuck: set[int] = set()
         self._stager = Stager(root, handles, store, token, self._layout)
-        self._executor = Executor(root, handles, token, self._layout, seen=_Unseen(), locked=journal.locked)
+        self._executor = Executor(root, handles, token, self._layout, locked=journal.locked)
 
     def tidy(self, first: Collection[int]) -> set[int]:
         """Sees to the temporaries of an earlier attempt, some of them first; returns those that stay."""
@@ -196,11 +196,3 @@ def _awaits(handles: Handles, layout: Layout, action: Action) -> bool:
         )
     except OSError as error:
         return is_absence(error) and action.before is None  # its directory is yet to be made
-
-
-class _Unseen:
-    """After a crash nothing is remembered: every path is compared by its bytes."""
-
-    def memory_of(self, _: bytes) -> tuple[None, None]:
-        """Knows nothing."""
-        return None, None

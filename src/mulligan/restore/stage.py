@@ -179,10 +179,20 @@ class Stager:
         stage, each = Stage({}, self._notes, {}), len(places) <= _SYNC_EACH or not HERE.can.sync_all
         try:
             self._read(places, skip_damaged=skip_damaged)
-            for start in range(0, len(places), _SHOWN):
-                if progress is not None:
-                    progress(start, len(places))
-                self._some(places[start : start + _SHOWN], stage, durable=each, skip_damaged=skip_damaged)
+            for done, (number, action) in enumerate(places):
+                if progress is not None and done % _SHOWN == 0:
+                    progress(done, len(places))
+                try:
+                    stage.inodes[number] = self._one(number, action, durable=each)
+                except StoreDamaged:
+                    if not skip_damaged:
+                        raise
+                    stage.skipped[number] = ("damaged in the store", "")
+                    self._unlink(number, action)
+                except OSError as error:
+                    if not is_absence(error):
+                        raise
+                    raise _gone(action.path) from error
         except OSError as error:
             raise _refusal(error) from error
         self._held.clear()
@@ -190,21 +200,6 @@ class Stager:
         if not each:
             sync_filesystem(self._root, _FILES)
         return stage
-
-    def _some(self, places: Places, stage: Stage, *, durable: bool, skip_damaged: bool) -> None:
-        """Stages a few files."""
-        for number, action in places:
-            try:
-                stage.inodes[number] = self._one(number, action, durable=durable)
-            except StoreDamaged:
-                if not skip_damaged:
-                    raise
-                stage.skipped[number] = ("damaged in the store", "")
-                self._unlink(number, action)
-            except OSError as error:
-                if not is_absence(error):
-                    raise
-                raise _gone(action.path) from error
 
     def clear(self, *, sparing: Collection[int] = (), first: Collection[int] = ()) -> bool:
         """Removes the temporaries of this plan, some `first`, but for those of some numbers; returns whether none is left."""
@@ -227,65 +222,43 @@ class Stager:
         stage = self._handles.get(self._layout.stage_of(action.path))
         stage.unlink(temporary_name(self._token, number), missing_ok=True)
 
-    def _read(self, places: Places, *, skip_damaged: bool = False) -> None:
+    def _read(self, places: Places, *, skip_damaged: bool) -> None:
         """Reads what is to be staged, as much of it as may be held, and counts the room that it needs."""
         disk, need = os.fstatvfs(self._root.fd), 0
         have = free_of(disk)
-        for start in range(0, len(places), _SHOWN):
-            some = places[start : start + _SHOWN]
-            need += self._hold(some, disk.f_frsize, skip_damaged=skip_damaged)
-            if have is not None and need > have:
-                raise NoRoom(
-                    f"The restore needs {need} bytes or more and the disk has {have}. Nothing was changed.",
-                    hint="Free space, or restore some paths only: mulligan restore REF -- PATH",
-                )
-
-    def _hold(self, places: Places, block: int, *, skip_damaged: bool) -> int:
-        """Reads some objects, once for their files and for the room they need, which is returned."""
-        need = 0
-        for _, action in places:
-            if action.after is None:
-                continue
-            oid = action.after.oid
+        for _, (_, _, node) in places:
+            oid = node.oid if node is not None else b""
             try:
                 found = self._store.read_up_to(oid, min(_AT_ONCE, _HELD - self._held_bytes))
             except StoreDamaged:
                 if not skip_damaged:
                     raise
                 continue
-            need += block
             if isinstance(found, int):
-                need += found
+                need += disk.f_frsize + found
             else:
-                need += len(found)
+                need += disk.f_frsize + len(found)
                 self._held_bytes += len(found)
                 self._held[oid] = found
-        return need
-
-    def _reach(self, path: bytes) -> Directory:
-        try:
-            return self._handles.get(path)
-        except OSError as error:
-            if not is_absence(error):
-                raise
-            raise PlanStale(
-                f"The directory {to_text(path)!r} is not what it was. Nothing was changed.",
-                hint="Plan again.",
-                moved=(path,),
-            ) from error
+            if have is not None and need > have:
+                raise NoRoom(
+                    f"The restore needs {need} bytes or more and the disk has {have}. Nothing was changed.",
+                    hint="Free space, or restore some paths only: mulligan restore REF -- PATH",
+                )
 
     def _one(self, number: int, action: Action, *, durable: bool) -> int:
         node = action.after
         if node is None:
             raise ValueError(action)
-        directory = self._reach(self._layout.stage_of(action.path))
+        directory = self._handles.get(self._layout.stage_of(action.path))
         name = temporary_name(self._token, number)
         if node.is_link:
             directory.unlink(name, missing_ok=True)
             directory.symlink(b"".join(self._content(node.oid)), name)
             return directory.stat(name).st_ino
         replaces = action.before is not None and not action.before.is_link
-        owner = self._plain_owner(action.path) if replaces else None
+        above, _, own = action.path.rpartition(b"/")
+        owner = plain_owner(self._handles.get(above), own) if replaces else None
         # What takes nothing over has its permission bits from the start, which saves a call; all else is its owner's alone.
         bare = node.perm > 0o777 or (replaces and owner is None) or self._store.is_private(node.oid)
         mode = _PRIVATE if bare else node.perm
@@ -314,11 +287,6 @@ class Stager:
             directory.unlink(name)
             return directory.made(name, mode)
 
-    def _plain_owner(self, path: bytes) -> tuple[int, int] | None:
-        """Returns the owner of a file that has nothing else to hand over."""
-        above, _, name = path.rpartition(b"/")
-        return plain_owner(self._reach(above), name)
-
     def _content(self, oid: bytes) -> Iterable[bytes]:
         held = self._held.get(oid)
         if held is None:
@@ -328,7 +296,7 @@ class Stager:
 
     def _take_over(self, path: bytes, fd: int) -> None:
         """Gives the new file the owner and extended attributes of the one it replaces."""
-        directory, name = self._reach(parent_of(path)), path.rpartition(b"/")[2]
+        directory, name = self._handles.get(parent_of(path)), path.rpartition(b"/")[2]
         try:
             with suppress(FileNotFoundError), directory.looking_at(name) as old:
                 self._hand_over(path, old, fd)
