@@ -9,9 +9,7 @@ from typing import Any
 from mulligan.engine.save import keep_now
 from mulligan.engine.workbench import Workbench
 from mulligan.model.bounded import read_json
-from mulligan.state.providers import Providers
 from mulligan.timeline import journal
-from mulligan.timeline.store import Store
 from mulligan.timeline.undo import Move
 
 
@@ -50,15 +48,14 @@ def settle_state(bench: Workbench) -> bool:
     """Hands owed state to the registered providers, if the files are where that restore left them; returns whether it did."""
     if state_owed(bench) is None:
         return False
-    providers = bench.providers
     with bench.writing("settle") as store:
         owed = journal.state_owed(store.database)
         entry = store.checkpoints.by_id(owed)
         if entry is None or store.checkpoints.position() != owed:
             journal.state_given(store.database)
             return False
-        staged = providers.stage(entry.checkpoint.state)
-        if not _is_kept(store, providers):
+        staged = bench.stage_state(entry.checkpoint.state)
+        if not _is_kept(bench):
             safety = keep_now(bench, f"before the state of {entry.checkpoint.name or entry.checkpoint.short_id}")
             with store.database.transaction():
                 store.moves.push(Move(safety, "state"), Move(owed, "state"))
@@ -68,8 +65,9 @@ def settle_state(bench: Workbench) -> bool:
         return True
 
 
-def _is_kept(store: Store, providers: Providers) -> bool:
+def _is_kept(bench: Workbench) -> bool:
     """Returns whether a state that undo or redo leads to holds what the providers have now."""
-    held, near = providers.capture(), [*store.moves.down(2), *store.moves.redoable()[:1]]
+    store = bench.store
+    held, near = bench.capture_state(), [*store.moves.down(2), *store.moves.redoable()[:1]]
     entries = (store.checkpoints.by_id(move.id) for move in near if move.what != "files")
     return any(entry is not None and entry.checkpoint.state == held for entry in entries)

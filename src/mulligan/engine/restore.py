@@ -141,7 +141,7 @@ def plan(
     with bench.needing() as store:
         entry = store.resolve(ref)
         look = bench.look(by_name=entry.by_name) if what != "state" else None
-        return plan_asked(bench, entry, look, asked, what, git=_plan_git(bench, entry, asked))
+        return plan_asked(bench, entry, look, asked, what, git=plan_git_move(bench, entry, asked))
 
 
 @with_contents
@@ -182,9 +182,9 @@ def tell_restored(bench: Workbench, verb: str, report: RestoreReport) -> None:
             add_notice(store.database, notice_of(verb, report), since_ns=since, now_ns=bench.now_ns())
 
 
-def _plan_git(bench: Workbench, entry: Entry, asked: Asked, stage: str = "") -> PlannedMove | None:
+def plan_git_move(bench: Workbench, entry: Entry | None, asked: Asked, stage: str = "") -> PlannedMove | None:
     """Returns how git would move, None where it does not: then nothing of it is loaded."""
-    if not asked.git and not stage:
+    if entry is None or not (asked.git or stage):
         return None
     from mulligan.restore.git import plan_git, plan_staging_of
 
@@ -202,7 +202,7 @@ def bring_back(bench: Workbench, entry: Entry, asked: Asked, *, what: str = "fil
     def attempt(attempts: Attempts | None) -> RestoreReport:
         with bench.store.objects.writer() as writer:
             look = bench.look(writer, by_name=entry.by_name)
-            git = _plan_git(bench, entry, asked, stage)
+            git = plan_git_move(bench, entry, asked, stage)
             plan = plan_asked(bench, entry, look if what != "state" else None, asked, what, git=git)
             plan = asked.agreed(plan)
             return go(bench, entry, plan, look, writer, verb="restore", git=git, attempts=attempts)
@@ -336,7 +336,7 @@ def _go(
 
     what = plan.what
     state = entry.checkpoint.state if what != "files" else {}
-    staged = bench.providers.stage(state)
+    staged = bench.stage_state(state)
     with_state = what != "files" and bool(bench.providers)
     hidden = written_in_hiding(plan, bench.scanner, bench.store.objects)
     look.by_name = (*look.by_name, *map(to_text, hidden))
@@ -396,7 +396,7 @@ def differs(bench: Workbench, entry: Entry, move: Move, look: WorkspaceView) -> 
     same = move.what == "state" or same_state(entry, look.scan)
     if not same and _has_more(bench, entry, look):
         return True
-    return move.what != "files" and bool(bench.providers) and bench.providers.capture() != entry.checkpoint.state
+    return move.what != "files" and bool(bench.providers) and bench.capture_state() != entry.checkpoint.state
 
 
 def _has_more(bench: Workbench, entry: Entry, look: WorkspaceView) -> bool:
@@ -434,7 +434,7 @@ def _save_safety(
         return here.id
     about = f"before {verb} to {entry.checkpoint.name or entry.checkpoint.short_id}"
     known = {ABSENT: list(plan.absent)} if plan.absent else {}
-    draft = make_draft(bench, "", about, "safety", state=bench.providers.capture(), metadata=known, git=git)
+    draft = make_draft(bench, "", about, "safety", state=bench.capture_state(), metadata=known, git=git)
     # Retention must not remove the target.
     keep(bench, draft, look, writer, as_position=False, sparing=entry.id)
     return draft.id

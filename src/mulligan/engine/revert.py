@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mulligan.engine.asked import Asked, Hunks, Paths, parse_asked, with_contents
-from mulligan.engine.restore import contents_of, go, patiently, settled, stands_already, tell_restored
+from mulligan.engine.restore import contents_of, go, patiently, plan_git_move, settled, stands_already, tell_restored
 from mulligan.engine.save import keep, make_draft
 from mulligan.engine.workbench import Workbench
 from mulligan.errors import NothingToUndo, UnknownCheckpoint, UserError
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from mulligan.steps.hunk import FileHunks
     from mulligan.steps.three_way import RevertedStep
     from mulligan.timeline.trees import State, WorkspaceView
-    from mulligan.usergit.moving import PlannedMove
 
     Done = TypeVar("Done")
 
@@ -306,11 +305,16 @@ def take_back(bench: Workbench, what: TakeBack, asked: Asked) -> RestorePlan | R
         return report
     if what.verb == "revert":
         return replace(report, target=land_revert(bench, _landing(what, asked)))
-    landed = land(bench, f"after undo of {words(what.undone)}", what.target)
+    return replace(report, target=land_undo(bench, f"after undo of {words(what.undone)}", what.target))
+
+
+def land_undo(bench: Workbench, about: str, *known: Entry | None) -> str:
+    """Saves what an undo of a part left, as the state that the next undo starts from; returns that checkpoint."""
+    landed = land(bench, about, *known)
     with bench.store.database.transaction():
         bench.store.moves.landed(landed)
         bench.store.checkpoints.set_position(landed)
-    return replace(report, target=landed)
+    return landed
 
 
 def _landing(what: TakeBack, asked: Asked) -> str:
@@ -337,7 +341,7 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, attempts: Attemp
         plan = plan_without(bench, what, asked, look)
         if plan is None:
             return None
-        git = _git_of(bench, what, asked)
+        git = plan_git_move(bench, what.target, asked)
         if restless := attempts.gave_up(plan.actions) if git is None and attempts is not None else ():
             from mulligan.restore.reach import busy, remaining
 
@@ -353,14 +357,6 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, attempts: Attemp
         )  # fmt: skip
 
 
-def _git_of(bench: Workbench, what: TakeBack, asked: Asked) -> PlannedMove | None:
-    if not asked.git or what.target is None:
-        return None
-    from mulligan.restore.git import plan_git
-
-    return plan_git(bench.store, what.target)
-
-
 def plan_without(bench: Workbench, what: TakeBack, asked: Asked, look: WorkspaceView) -> RestorePlan | None:
     """Returns the plan to take back some steps; None when nothing would change and nothing is listed."""
     from mulligan.steps.three_way import StepRules, draw_wanted, without
@@ -372,7 +368,7 @@ def plan_without(bench: Workbench, what: TakeBack, asked: Asked, look: Workspace
     steps = what.steps(now)
     rules = StepRules(_chosen(asked.paths), asked.conflicts, f"before {words(what.undone)}")
     wanted = without(look.source, now, steps, contents_of(bench).now, rules)
-    git = _git_of(bench, what, asked)
+    git = plan_git_move(bench, what.target, asked)
     if not wanted.nodes and git is None and (what.skips or not wanted.kept):
         return None
     drawn = draw_wanted(

@@ -48,7 +48,7 @@ def save(
     given = {part: as_json_object(value, part) for part, value in parts.items()}
     with bench.writing("save", create=True) as store:
         _refuse_name(bench, store, name or "")
-        given["state"] = {**bench.providers.capture(), **given["state"]}
+        given["state"] = {**bench.capture_state(), **given["state"]}
         draft = make_draft(bench, name or "", description, kind, **given)
         if git:
             from mulligan.restore.git import to_record
@@ -186,5 +186,5 @@ def pinned_ids(store: Store, *also: str) -> set[str]:
 def keep_now(bench: Workbench, about: str) -> str:
     """Saves what is there now, files and state, as a safety checkpoint; returns its id."""
     with bench.store.objects.writer() as writer:
-        draft = make_draft(bench, "", about, "safety", state=bench.providers.capture())
+        draft = make_draft(bench, "", about, "safety", state=bench.capture_state())
         return keep(bench, draft, bench.look(writer), writer, as_position=False)[0].id

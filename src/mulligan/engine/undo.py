@@ -13,12 +13,22 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mulligan.engine.asked import Asked, Hunks, Paths, Promise, parse_asked, with_contents
-from mulligan.engine.restore import bring_back, contents_of, differs, go, make_plan, patiently, within_reach
+from mulligan.engine.restore import (
+    bring_back,
+    contents_of,
+    differs,
+    go,
+    make_plan,
+    patiently,
+    plan_git_move,
+    within_reach,
+)
 from mulligan.engine.revert import (
     TakeBack,
     about_turn,
     hold_for,
     land,
+    land_undo,
     of_checkpoint,
     of_turn,
     plan_without,
@@ -237,7 +247,9 @@ class Undoing:
                 report = go(self._bench, found.entry, asked.agreed(found.plan), found.look, writer, verb=way.verb, depth=found.depth,
                     git=found.git, attempts=attempts, mark=mark,
                 )  # fmt: skip
-            return self._landed_partly(report, found.entry) if mark else report
+            if mark:
+                land_undo(self._bench, f"after undo of some paths to {found.entry.checkpoint.short_id}")
+            return report
 
         return patiently(attempt, asked.promise)
 
@@ -280,9 +292,7 @@ class Undoing:
     def _git_towards(self, way: _UndoWay, depth: int, entry: Entry, asked: Asked) -> PlannedMove | None:
         """Returns how git moves on a way to a state: as asked for, or back over a step that moved it."""
         if asked.git:
-            from mulligan.restore.git import plan_git
-
-            return plan_git(self._store, entry)
+            return plan_git_move(self._bench, entry, asked)
         # Where undo stands already, no step is taken back; redo begins with the first.
         crossed = any(state.git for state in way.states[int(way.verb == "undo") : depth + 1])
         return self._back_with_git(entry) if crossed and not asked.is_partial else None
@@ -291,13 +301,6 @@ class Undoing:
         from mulligan.engine.git import plan_back
 
         return plan_back(self._store, entry)
-
-    def _landed_partly(self, report: RestoreReport, entry: Entry) -> RestoreReport:
-        landed = land(self._bench, f"after undo of some paths to {entry.checkpoint.short_id}")
-        with self._store.database.transaction():
-            self._store.moves.landed(landed)
-            self._store.checkpoints.set_position(landed)
-        return report
 
     # -- forward ----------------------------------------------------------------------------------
 

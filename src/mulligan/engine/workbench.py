@@ -20,12 +20,12 @@ from mulligan.model.policy import Settings
 from mulligan.safefs.lock import is_pinned
 from mulligan.scan.scanner import Scanner
 from mulligan.scan.trees import Scan
-from mulligan.state.providers import Providers
 from mulligan.timeline.root import Root, refuse_unprotectable
 from mulligan.timeline.store import Store
 from mulligan.timeline.trees import NO_STORE, WorkspaceView
 
 if TYPE_CHECKING:
+    from mulligan.state.providers import Provider
     from mulligan.timeline.commits import Entry
     from mulligan.timeline.pruning import Tidier
 
@@ -46,7 +46,7 @@ class Workbench:
         self.store = Store(settings)
         self.root = Root(self.store)
         self.scanner = Scanner(settings, self.now_ns)
-        self.providers = Providers()
+        self.providers: dict[str, Provider] = {}
         self.mutex = RLock()
         self.progress: Progress | None = None
         self.watched = False
@@ -83,6 +83,14 @@ class Workbench:
         """Returns how to report progress of some work, None without a listener."""
         tell = self.progress
         return None if tell is None else lambda done, total: tell(label, done, total)
+
+    def capture_state(self) -> dict[str, Any]:
+        """Returns the state of every provider."""
+        return {name: provider.capture() for name, provider in self.providers.items()}
+
+    def stage_state(self, state: dict[str, Any]) -> list[Callable[[], None]]:
+        """Lets every provider check its part of a state; returns the calls that make it current."""
+        return [provider.stage(state[name]) for name, provider in self.providers.items() if name in state]
 
     # -- notifying ------------------------------------------------------------------------------
 

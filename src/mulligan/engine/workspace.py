@@ -442,7 +442,7 @@ class Workspace:
 
     def provide(self, name: str, provider: Provider) -> None:
         """Registers a provider of agent state, captured at each save and handed back by a restore of state."""
-        self.bench.providers.add(name, provider)
+        self.bench.providers[name] = provider
 
     def state_owed(self, *, forgive: bool = False) -> str | None:
         """
