@@ -26,12 +26,12 @@ SOURCE = PACKAGE / "mulligan"
 
 #: What is counted: the most today, the target.
 MOST = {
-    "lines of Python in the core": (29_130, 21_000),
+    "lines of Python in the core": (29_170, 21_000),
     "lines of Python in src": (67_080, 42_000),
-    "our lines loaded by a cold save": (13_460, 8_000),
-    "our lines loaded by a cold restore": (17_110, 10_000),
-    "our files touched by a watched save": (43, 22),
-    "our files touched by a watched restore": (54, 30),
+    "our lines loaded by a cold save": (13_420, 8_000),
+    "our lines loaded by a cold restore": (17_090, 10_000),
+    "our files touched by a watched save": (42, 22),
+    "our files touched by a watched restore": (53, 30),
     "private modules of CPython imported": (0, 0),
     "banned words": (0, 0),
 }
