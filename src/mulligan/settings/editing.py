@@ -60,8 +60,8 @@ def _edited(lines: list[str], section: str, name: str, line: str | None) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Returns a text, number, switch or list of texts in TOML, which has the form of JSON for all of them."""
-    return json.dumps(value, ensure_ascii=False)
+    """Returns a text, number, switch or list of texts in TOML: the form of JSON, but DEL is escaped too."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def parse_value(typed: str) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import mulligan
@@ -166,6 +166,7 @@ def test_config_refuses_what_makes_no_sense_and_changes_nothing(project, words, 
     st.sampled_from(["a.x", "a.y", "b.x"]),
     st.one_of(st.none(), st.booleans(), st.integers(0, 9), st.text(), st.lists(st.text(), max_size=2)),
 )
+@example("", "a.x", ["\x7f"])
 def test_a_setting_is_changed_exactly_or_refused(text, key, value):
     """Whatever the file looks like: afterwards it says what it said, with one difference."""
     import tomllib
@@ -179,4 +180,4 @@ def test_a_setting_is_changed_exactly_or_refused(text, key, value):
     try:
         assert tomllib.loads(with_setting(text, key, value)) == wanted
     except ConfigError:
-        assert "=" in text or "\x7f" in str(value)
+        assert "=" in text
