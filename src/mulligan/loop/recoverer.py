@@ -38,23 +38,6 @@ class RecoveryResult:
         return self.recovered
 
 
-class AsyncAttempt:
-    """One try for `async with`; its body is rolled back when it raises."""
-
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
-        self.number = attempt.number
-
-    async def __aenter__(self) -> AsyncAttempt:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool:
-        # Shielded: a cancelled task must not cut its own rollback short.
-        return await asyncio.shield(asyncio.to_thread(self._attempt.__exit__, kind, error, trace))
-
-
 class RecoveryAttempts:
     """Tries, one after the other until one succeeds: for `for … with`, or for `async for … async with`."""
 
@@ -64,10 +47,10 @@ class RecoveryAttempts:
     def __iter__(self) -> Iterator[Attempt]:
         return self._recovery.attempts()
 
-    async def __aiter__(self) -> AsyncIterator[AsyncAttempt]:
+    async def __aiter__(self) -> AsyncIterator[Attempt]:
         attempts = self._recovery.attempts()
         while (attempt := await asyncio.to_thread(next, attempts, None)) is not None:
-            yield AsyncAttempt(attempt)
+            yield attempt
 
 
 class Protection:
@@ -92,7 +75,7 @@ class Protection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.shield(asyncio.to_thread(self._attempt.__exit__, kind, error, trace))
+        await self._attempt.__aexit__(kind, error, trace)
 
 
 class ErrorRecoverer:

@@ -24,7 +24,7 @@ Exceptions = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class Attempt:
-    """One attempt: rolls back when its body raises, and swallows the exception if retries are left."""
+    """One attempt, for `with` or `async with`: rolls back when its body raises, and swallows it if retries are left."""
 
     def __init__(self, recovery: Recovery, point: Any, number: int) -> None:
         self.number = number
@@ -45,6 +45,15 @@ class Attempt:
             return False
         self.error = error
         return self._recovery.rolled_back(self.checkpoint, error) and self.number <= self._recovery.retries
+
+    async def __aenter__(self) -> Attempt:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        # Shielded: a cancelled task must not cut its own rollback short.
+        return await asyncio.shield(asyncio.to_thread(self.__exit__, kind, error, trace))
 
 
 class Recovery:

@@ -6,6 +6,7 @@ Nothing here is longer than `bounds` allows, and agent state (conversations) is 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from mulligan.mcp import bounds
@@ -42,11 +43,15 @@ def details(checkpoint: Checkpoint, position: str | None) -> View:
     return {
         **summary(checkpoint, position),
         "description": bounds.prose(checkpoint.description),
-        "files_changed": bounds.some(checkpoint.files_changed, bounds.path, bounds.PATHS),
+        "files_changed": _listed(checkpoint.files_changed),
         "not_captured": bounds.some(checkpoint.not_captured, left_out, bounds.ENTRIES),
         "git": _git(checkpoint),
         "context": bounds.pairs(checkpoint.context),
     }
+
+
+def _listed(paths: Sequence[str]) -> View:
+    return bounds.some(paths, bounds.path, bounds.PATHS)
 
 
 def _git(checkpoint: Checkpoint) -> View | None:
@@ -62,16 +67,12 @@ def left_out(entry: NotCaptured | Keep) -> View:
 
 def difference(diff: Diff, *, patch: bool, offset: int) -> View:
     """Returns what differs, by path, and a part of the patch."""
-
-    def listed(paths: list[str]) -> View:
-        return bounds.some(paths, bounds.path, bounds.PATHS)
-
     view = {
         "from": diff.from_,
         "to": diff.to,
-        "added": listed(diff.added),
-        "modified": listed(diff.modified),
-        "deleted": listed(diff.deleted),
+        "added": _listed(diff.added),
+        "modified": _listed(diff.modified),
+        "deleted": _listed(diff.deleted),
         "renamed": bounds.some(diff.renamed, _pair, bounds.PATHS),
         "patch": None,
     }
@@ -121,13 +122,10 @@ def _operation(undone: Undone | None) -> View | None:
 
 
 def _to_change(plan: RestorePlan) -> View:
-    def listed(paths: list[str]) -> View:
-        return bounds.some(paths, bounds.path, bounds.PATHS)
-
     return {
-        "creates": listed(plan.creates),
-        "modifies": listed(plan.modifies),
-        "deletes": listed(plan.deletes),
+        "creates": _listed(plan.creates),
+        "modifies": _listed(plan.modifies),
+        "deletes": _listed(plan.deletes),
         "keeps": bounds.some(plan.keeps, left_out, bounds.ENTRIES),
         "conflicts": bounds.some(plan.conflicts, _conflict, bounds.ENTRIES),
     }
@@ -139,15 +137,11 @@ def _conflict(conflict: Conflict) -> View:
 
 def reported(report: RestoreReport) -> View:
     """Returns what a restore did."""
-
-    def listed(paths: list[str]) -> View:
-        return bounds.some(paths, bounds.path, bounds.PATHS)
-
     return {
         "target": report.target,
-        "created": listed(report.created),
-        "modified": listed(report.modified),
-        "deleted": listed(report.deleted),
+        "created": _listed(report.created),
+        "modified": _listed(report.modified),
+        "deleted": _listed(report.deleted),
         "kept": bounds.some(report.kept, left_out, bounds.ENTRIES),
         "lost": bounds.some(report.lost, left_out, bounds.ENTRIES),
         "conflicts": bounds.some(report.conflicts, _conflict, bounds.ENTRIES),
