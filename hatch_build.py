@@ -1,8 +1,13 @@
-"""Builds the native parts with the package. Without a C compiler, or with MULLIGAN_NATIVE=0, the wheel is pure Python."""
+"""
+Builds the native parts with the package, and gives its description links that work outside the repository.
+
+Without a C compiler, or with MULLIGAN_NATIVE=0, the wheel is pure Python.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -13,9 +18,36 @@ from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 FLAGS = ("-O2", "-Wall", "-Wextra", "-fstack-protector-strong")
 LOOK = "mulligan/_native/look.so"
+#: Where the project lives, as a release knows it: https://HOST/OWNER/NAME, with the paths of GitHub.
+ADDRESS = "MULLIGAN_PROJECT_URL"
+_LINK = re.compile(r"(!?)\[([^\]]*)\]\((?!https?://|#)([^)\s]+)\)")
+
+
+class AddressHook(MetadataHookInterface):
+    """Makes the README's links absolute and lists the project's pages, where ADDRESS is set; else neither."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Sets the description and the addresses of the project."""
+        text = Path(self.root, "README.md").read_text("utf-8")
+        address = os.environ.get(ADDRESS, "").rstrip("/")
+        if address:
+            at = f"v{metadata['version']}"
+            metadata["urls"] = {
+                "Homepage": address,
+                "Documentation": f"{address}/blob/{at}/docs/README.md",
+                "Changes": f"{address}/blob/{at}/CHANGELOG.md",
+                "Source": address,
+                "Issues": f"{address}/issues",
+            }
+            text = _LINK.sub(
+                lambda found: f"{found[1]}[{found[2]}]({address}/{'raw' if found[1] else 'blob'}/{at}/{found[3]})",
+                text,
+            )
+        metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
 
 class NativeBuildHook(BuildHookInterface[Any]):

@@ -13,6 +13,8 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 
@@ -75,11 +77,18 @@ def show(answer: dict[str, Any]) -> None:
             print(f"  {what}: {', '.join(report[what])}")
 
 
+def commands() -> Iterator[str]:
+    """Reads commands until an empty line or the end of the input."""
+    with suppress(EOFError):
+        while command := input("$ "):
+            yield command
+
+
 def main(project: str) -> None:
-    """Reads commands until an empty line."""
+    """Runs commands, and saves after each."""
     mulligan = Mulligan(project)
     mulligan.ask("save", "--if-changed", "--kind", "step")
-    while command := input("$ "):
+    for command in commands():
         if command in {":undo", ":redo", ":log"}:
             show(mulligan.ask(command[1:]))
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -77,6 +78,19 @@ def test_a_compiler_that_fails_leaves_a_wheel_that_works(sources, tmp_path):
 def test_the_wheel_brings_the_man_page(sources, tmp_path):
     _, files = build(sources, tmp_path, MULLIGAN_NATIVE="0")
     assert files[f"mulligan-{mulligan.__version__}.data/data/share/man/man1/mulligan.1"].startswith(b'.\\"')
+
+
+def test_a_release_has_absolute_links_and_a_plain_build_names_no_address(sources, tmp_path):
+    about = f"mulligan-{mulligan.__version__}.dist-info/METADATA"
+    _, files = build(sources, tmp_path / "plain", MULLIGAN_NATIVE="0")
+    assert b"Project-URL: " not in files[about] and b"](docs/tutorial/first-undo.md)" in files[about]
+    where = "https://forge.example/someone/mulligan"
+    _, files = build(sources, tmp_path / "release", MULLIGAN_NATIVE="0", MULLIGAN_PROJECT_URL=where + "/")
+    said, version = files[about].decode(), mulligan.__version__
+    assert f"Project-URL: Homepage, {where}\n" in said and f"Project-URL: Issues, {where}/issues\n" in said
+    assert f"({where}/blob/v{version}/docs/tutorial/first-undo.md)" in said
+    assert f"({where}/raw/v{version}/docs/pictures/story.svg)" in said
+    assert not [link for link in re.findall(r"\]\(([^)]+)\)", said) if not link.startswith("https://")]
 
 
 def test_the_packages_of_the_mcp_server_name_this_version(tmp_path):

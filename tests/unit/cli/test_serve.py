@@ -127,9 +127,10 @@ def test_a_follower_hears_of_checkpoints_that_others_make(project, conversation)
     assert host.hear() == {"v": 1, "event": "position", "position": made["id"]}
 
 
-def test_the_example_host_undoes_a_command(project):
+@pytest.mark.parametrize("end", ["\n", ""], ids=["an empty line", "the end of the input"])
+def test_the_example_host_undoes_a_command(project, end):
     put(project, "a.txt", "precious\n")
-    script = "rm a.txt\n:undo\n\n"
+    script = "rm a.txt\n:undo\n" + end
     programs = project.parent / "bin"
     programs.mkdir()
     (programs / "mulligan").write_text(f'#!/bin/sh\nexec {sys.executable} -m mulligan "$@"\n')
