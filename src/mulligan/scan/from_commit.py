@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 from mulligan.errors import UnsafePath, UserError
 from mulligan.model.checkpoint import SPECIAL, TOO_LARGE, UNREADABLE
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_EXEC, MODE_LINK, TreeEntry
-from mulligan.model.paths import check_name, join, to_text
+from mulligan.model.paths import ancestors, check_name, join, parent_of, to_text
 from mulligan.model.policy import CapturePolicy
 from mulligan.scan.cache import Cache, DirectoryRecord, Missed
 from mulligan.scan.ignore import IgnoreRules
@@ -22,12 +22,10 @@ from mulligan.scan.scope import CAPTURE, TRACKED, Scope, Tracked, too_large
 from mulligan.scan.trees import Defaults, Scan, seal
 from mulligan.scan.trees import Objects as MadeObjects
 from mulligan.usergit.index import GITLINK
-from mulligan.usergit.objects import UserObjects
+from mulligan.usergit.objects import UserObjects, read_committed
 from mulligan.usergit.repository import Repository
 
 _WORK = 1 << 36
-_NAMES = 1_000_000
-_LONGEST = 4096
 
 
 class Keeper(Protocol):
@@ -67,42 +65,43 @@ def find_commit(repo: Repository, text: str) -> str:
 
 def scan_commit(repo: Repository, commit: str, rules: ImportRules, keeper: Keeper) -> Scan:
     """Returns what a commit holds below the workspace, its blobs handed to the keeper; raises UserError."""
+    below = repo.prefix + b"/" if repo.prefix else b""
     with repo.objects(work=_WORK) as objects:
-        tree = _workspace_tree(repo, objects, commit)
-        return _Reading(objects, rules, keeper).run(tree)
-
-
-def _workspace_tree(repo: Repository, objects: UserObjects, commit: str) -> bytes:
-    tree = objects.read_commit_tree(bytes.fromhex(commit))
-    for name in repo.prefix.split(b"/") if repo.prefix and tree is not None else ():
-        entries = objects.read_tree(tree) if tree is not None else None
-        tree = next((e.oid for e in entries or () if e.name == name and e.mode == MODE_DIR), None)
-    if tree is None:
-        raise UserError(
-            f"The commit {commit[:12]} cannot be read, or has no directory {to_text(repo.prefix)!r}. Nothing was saved.",
-            hint="git fsck",
-        )
-    return tree
+        tree = objects.read_commit_tree(bytes.fromhex(commit))
+        found = read_committed(objects, tree, None, below=below) if tree is not None else None
+        if found is None or found.unread or (below and not found.files):
+            raise UserError(
+                f"The commit {commit[:12]} cannot be read as a whole, or has no directory {to_text(repo.prefix)!r}. Nothing was saved.",
+                hint="git fsck",
+            )
+        files = {path[len(below) :]: entry for path, entry in found.files.items()}
+        return _Reading(objects, rules, keeper).run(files)
 
 
 class _Reading:
-    """One walk over a commit's trees."""
+    """One walk over the files of a commit."""
 
     def __init__(self, objects: UserObjects, rules: ImportRules, keeper: Keeper) -> None:
         self._objects, self._rules, self._keeper = objects, rules, keeper
         self._missed: dict[bytes, Missed] = {}
         self._objects_made: MadeObjects = {}
         self._files = 0
-        self._trees: dict[bytes, list[TreeEntry]] = {}
+        self._entries: dict[bytes, list[TreeEntry]] = {b"": []}  # by directory
+        self._below: dict[bytes, list[bytes]] = {b"": []}  # the names of the directories in each
 
-    def run(self, tree: bytes) -> Scan:
+    def run(self, files: dict[bytes, TreeEntry]) -> Scan:
         """Returns the scan."""
-        self._read_trees(tree)
-        files = {join(path, e.name) for path, entries in self._trees.items() for e in entries if e.mode != MODE_DIR}
-        scope = Scope(self._rules.policy, IgnoreRules.base(), Tracked(lambda: files, b""))
-        captured = self._directories_in_scope(scope)
+        for path, entry in sorted(files.items()):
+            for above in ancestors(path):
+                if above not in self._entries:
+                    self._entries[above], self._below[above] = [], []
+                    self._below[parent_of(above)].append(above.rpartition(b"/")[2])
+            self._entries[parent_of(path)].append(entry)
+        scope = Scope(self._rules.policy, IgnoreRules.base(), Tracked(files.keys, b""))
         sealed: dict[bytes, DirectoryRecord] = {}
-        for path in reversed(captured):  # from below upwards: every directory after those in it
+        for path in reversed(
+            self._directories_in_scope(scope)
+        ):  # from below upwards: every directory after those in it
             self._seal(path, scope, sealed)
         root = sealed[b""]
         return Scan(
@@ -110,30 +109,16 @@ class _Reading:
             objects=self._objects_made, records={}, missed=self._missed, files=self._files,
         )  # fmt: skip
 
-    def _read_trees(self, tree: bytes) -> None:
-        pending, left = [(b"", tree)], _NAMES
-        while pending:
-            path, oid = pending.pop()
-            entries = self._objects.read_tree(oid)
-            left -= 1 + len(entries or ())
-            if entries is None or left < 0 or len(path) > _LONGEST:
-                raise UserError(
-                    f"The commit's directory {to_text(path) or '.'!r} cannot be read. Nothing was saved.",
-                    hint="git fsck",
-                )
-            self._trees[path] = entries
-            pending += [(join(path, entry.name), entry.oid) for entry in entries if entry.mode == MODE_DIR]
-
     def _directories_in_scope(self, scope: Scope) -> list[bytes]:
         found: list[bytes] = []
         pending = [b""]
         while pending:
             path = pending.pop()
             found.append(path)
-            for entry in self._trees[path]:
-                below = join(path, entry.name)
-                if entry.mode == MODE_DIR and self._in_scope(scope, below, entry.name, is_dir=True):
-                    pending.append(below)
+            inner = self._below[path]
+            pending += [
+                join(path, name) for name in inner if self._in_scope(scope, join(path, name), name, is_dir=True)
+            ]
         return found
 
     def _in_scope(self, scope: Scope, path: bytes, name: bytes, *, is_dir: bool) -> bool:
@@ -151,13 +136,13 @@ class _Reading:
         self._missed[path] = Missed(path.rpartition(b"/")[2], reason, detail)
 
     def _seal(self, path: bytes, scope: Scope, sealed: dict[bytes, DirectoryRecord]) -> None:
-        record, modes, children = DirectoryRecord(), [], []
-        for entry in sorted(self._trees[path], key=lambda entry: entry.name):
+        record, modes = DirectoryRecord(), []
+        children = [
+            (name, sealed.pop(join(path, name))) for name in sorted(self._below[path]) if join(path, name) in sealed
+        ]
+        for entry in sorted(self._entries[path], key=lambda entry: entry.name):
             below = join(path, entry.name)
-            if entry.mode == MODE_DIR:
-                if below in sealed:
-                    children.append((entry.name, sealed.pop(below)))
-            elif self._in_scope(scope, below, entry.name, is_dir=False) and self._take(below, entry, scope):
+            if self._in_scope(scope, below, entry.name, is_dir=False) and self._take(below, entry, scope):
                 record.names.append(entry.name)
                 record.oids += entry.oid
                 modes.append(self._bits(below, entry.mode))
