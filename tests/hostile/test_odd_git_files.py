@@ -140,7 +140,7 @@ def test_indexes_of_packs_are_read_as_far_as_memory_is_meant_for_them(
     from mulligan.safefs.directory import Directory
 
     opened = list[int]()
-    monkeypatch.setattr(records, "_take_from", lambda pack, *_: opened.append(pack.fd))
+    monkeypatch.setattr(records, "_take_from", lambda fd, *_: opened.append(fd))
     with Directory.open(str(folder)) as directory:
         records.take_records(directory, {}, None)
     assert len(opened) == 5

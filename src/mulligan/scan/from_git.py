@@ -119,7 +119,6 @@ class _Making:
         self._device = os.fstat(ground.root.fd).st_dev
         self.records: dict[bytes, DirectoryRecord] = {}
         self._rules: dict[bytes, Ruled] = {}
-        self._of_tracked = ground.scope.of_tracked()
         self.objects: Objects = {}
 
     def run(self) -> None:
@@ -182,7 +181,7 @@ class _Making:
         self._look_for_attributes(fd, names, record)
         # One text for all, since what the system says comes as text.
         record.trusted = names == set(os.fsdecode(b"/".join((*record.names, *record.dirs))).split("/"))
-        is_clear, record.leans = decided(self._of_tracked, path, rules[0], record.names, record.dirs)
+        is_clear, record.leans = decided(self._scope, path, rules[0], record.names, record.dirs)
         record.trusted = record.trusted and is_clear
         record.stats = b"".join(folder.stats)
         if record.trusted and can_be_remembered(st.st_mtime_ns, st.st_ctime_ns, self._started):

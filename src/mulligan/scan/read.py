@@ -160,7 +160,7 @@ def _regular(
         after = os.fstat(fd)
     finally:
         syscalls.calls.close(fd)
-    if len(data) != st.st_size or not _same(st, after):
+    if len(data) != st.st_size or fields(st) != fields(after):
         return None
     if check_secrets and (secret := secret_content(data[:_HEAD])):
         raise UnreadableFile(SECRET, secret)
@@ -171,12 +171,9 @@ def _regular(
 
 def _whole(fd: int, size: int) -> bytes:
     try:
-        data: bytes = syscalls.calls.read(fd, size + 1)
-        if len(data) < size:  # a network file system may answer in pieces
-            data += read_all(fd, size + 1 - len(data))
+        return read_all(fd, size + 1, expect=size)
     except OSError as error:
         raise _refused(error) from None
-    return data
 
 
 def _streamed(fd: int, st: os.stat_result, sink: Sink, *, check_secrets: bool) -> bytes | None:
@@ -190,7 +187,7 @@ def _streamed(fd: int, st: os.stat_result, sink: Sink, *, check_secrets: bool) -
         oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))
     except ValueError:
         return None  # grew or shrank while it was read
-    return oid if _same(st, os.fstat(fd)) else None
+    return oid if fields(st) == fields(os.fstat(fd)) else None
 
 
 def _chunks(fd: int, size: int) -> Iterator[bytes]:
@@ -214,22 +211,11 @@ def _link(directory: Directory, name: bytes, st: os.stat_result, sink: Sink) -> 
         raise
     except OSError:
         return None  # no link any more: look again
-    if not _same(st, directory.stat(name)):
+    if fields(st) != fields(directory.stat(name)):
         return None
     oid = object_id(BLOB, target)
     sink.add_hashed(oid, BLOB, target)
     return oid
-
-
-def _same(before: os.stat_result, after: os.stat_result) -> bool:
-    # Spelled out, and the likeliest difference first: this is asked for every file that is read.
-    return (
-        before.st_ctime_ns == after.st_ctime_ns
-        and before.st_mtime_ns == after.st_mtime_ns
-        and before.st_size == after.st_size
-        and before.st_ino == after.st_ino
-        and before.st_mode == after.st_mode
-    )
 
 
 _DATABASE_ROUNDS = 3

@@ -51,7 +51,6 @@ class Scanner:
         self._epoch = -1
         self._watched: Watched | None = None
         self._noted: tuple[bytes, dict[str, Any]] = (b"", {})
-        self._plain: tuple[CapturePolicy, Scope] | None = None  # where there is no repository, the same every time
         self._repositories = _repositories(settings.workspace)
         #: Forks inside the workspace: workspaces of their own, which no scan enters.
         self.forks: frozenset[bytes] = frozenset()
@@ -166,7 +165,7 @@ class Scanner:
         A workspace that is `gone` is seen as an empty one.
         """
         note = self._note(cache)
-        with self._open(gone=gone) as root:
+        with empty_directory(self._settings.temporary) if gone else _open_root(self._settings.workspace) as root:
             repo = self._repository()
             try:
                 policy = self._settings.capture.naming(by_name)
@@ -238,9 +237,6 @@ class Scanner:
                 if repo is not None:
                     repo.close()
 
-    def _open(self, *, gone: bool) -> Directory:
-        return empty_directory(self._settings.temporary) if gone else _open_root(self._settings.workspace)
-
     def _repository(self) -> Repository | None:
         """Returns the git repository around the workspace; its reader is only loaded where something looks like one."""
         if not any(map(os.path.lexists, self._repositories)):
@@ -250,14 +246,10 @@ class Scanner:
         return Repository.find(self._settings.workspace, home=self._settings.home)
 
     def _scope(self, repo: Repository | None, policy: CapturePolicy) -> Scope:
-        if repo is None and self._plain is not None and self._plain[0] is policy and not self.forks:
-            return self._plain[1]
         store = os.path.relpath(self._settings.store, self._settings.workspace)
         own = None if store.startswith("..") else os.fsencode(store)
         if repo is None:
-            scope = Scope(policy, IgnoreRules.base(policy.global_excludes), nothing_tracked(), own, self.forks)
-            self._plain = (policy, scope) if not self.forks else None
-            return scope
+            return Scope(policy, IgnoreRules.base(policy.global_excludes), nothing_tracked(), own, self.forks)
         rules = IgnoreRules.base()
         for content in (policy.global_excludes, repo.info_exclude()):
             rules = rules.above(repo.prefix, content) if repo.prefix else rules.enter(b"", content)
@@ -269,15 +261,10 @@ class Scanner:
             index = repo.index()
             return index.tracked(repo.prefix) if index is not None else set()
 
-        return Scope(policy, rules, Tracked(load, key), own, self._worktrees(repo) | self.forks)
-
-    def _worktrees(self, repo: Repository) -> frozenset[bytes]:
-        """Returns the worktrees inside the workspace; what knows about them is only loaded where there are any."""
-        if not repo.common.exists(b"worktrees"):
-            return frozenset()
         from mulligan.usergit.repository import worktrees_inside
 
-        return worktrees_inside(repo, self._settings.workspace)
+        worktrees = worktrees_inside(repo, self._settings.workspace)
+        return Scope(policy, rules, Tracked(load, key), own, worktrees | self.forks)
 
     # -- git ----------------------------------------------------------------------------------------
 

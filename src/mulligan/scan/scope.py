@@ -68,20 +68,6 @@ def nothing_tracked() -> Tracked:
     return Tracked(frozenset, b"")
 
 
-class AllTracked(Tracked):
-    """Says of every path that the git index tracks it: for those that were taken from there."""
-
-    def __init__(self, key: bytes) -> None:
-        super().__init__(frozenset, key)
-
-    def __contains__(self, path: bytes) -> bool:
-        return True
-
-    def below(self, directory: bytes) -> bool:  # noqa: ARG002 - the same for all
-        """Returns that something is."""
-        return True
-
-
 class Scope:
     """The decision for each path, from policy, ignore rules and the git index."""
 
@@ -116,14 +102,6 @@ class Scope:
         # The number grows when the built-in rules change, so that decisions of an older release do not stand.
         parts = b"3" + self._policy_key + rules.key + (b"tracked" + self.tracked.key if only_tracked else b"")
         return blake2b(parts, digest_size=16).digest()
-
-    def of_tracked(self) -> Scope:
-        """Returns the same for paths that the git index is known to track, which is not read for them."""
-        from copy import copy
-
-        found = copy(self)
-        found.tracked = AllTracked(self.tracked.key)
-        return found
 
     def decide(self, path: bytes, name: bytes, rules: IgnoreRules, *, is_dir: bool) -> Decision:
         """Returns CAPTURE, or TRACKED, or the reason and detail why a path is out of scope."""

@@ -12,7 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
+from mulligan.model.gitconfig import parse_git_config
 from mulligan.safefs.directory import Directory, read_all
+
+_CONFIG_LIMIT = 1 << 20
 
 _noticed: ContextVar[list[OSError] | None] = ContextVar("noticed", default=None)
 
@@ -79,3 +82,11 @@ def names_in(root: Directory, path: bytes = b"") -> list[bytes]:
     except OSError as error:
         notice(error)
         return []
+
+
+def read_config(common: Directory, name: bytes = b"config") -> list[tuple[str, str]] | None:
+    """Returns the settings of a repository in the file's order, those without a value empty; None where they cannot be read."""
+    data = read_file(common, name, limit=_CONFIG_LIMIT)
+    if data is None:
+        return None
+    return [(key, value or "") for key, value in parse_git_config(data.decode("utf-8", "surrogateescape"))]

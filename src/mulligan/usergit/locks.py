@@ -21,13 +21,12 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from mulligan.errors import Busy, GitNotMoved
-from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.objects import AUTHOR
 from mulligan.model.paths import to_text
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, append
 from mulligan.safefs.durable import sync, write_synced
-from mulligan.usergit.files import read_file, status
+from mulligan.usergit.files import read_config, status
 from mulligan.usergit.repository import Repository
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
@@ -145,7 +144,6 @@ class Lock:
 
 
 _NULL = "0" * 40
-_CONFIG_LIMIT = 1 << 20
 _TAIL = 1 << 14
 
 
@@ -178,8 +176,7 @@ def _tail(parent: Directory, name: bytes) -> bytes:
 
 
 def _keeps_logs(repo: Repository) -> bool:
-    data = read_file(repo.common, b"config", limit=_CONFIG_LIMIT) or b""
-    settings = dict(parse_git_config(data.decode("utf-8", "surrogateescape")))
+    settings = dict(read_config(repo.common) or ())
     return (settings.get("core.logallrefupdates", "true") or "true").lower() not in ("false", "no", "off", "0")
 
 

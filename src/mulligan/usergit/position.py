@@ -11,17 +11,15 @@ import os
 import stat
 from collections.abc import Iterable
 
-from mulligan.model.gitconfig import parse_git_config
 from mulligan.model.gitposition import GitPosition, GitRecord
 from mulligan.model.paths import to_text
 from mulligan.safefs.directory import Directory
-from mulligan.usergit.files import names_in, notice, read_file, status
+from mulligan.usergit.files import names_in, notice, read_config, read_file, status
 from mulligan.usergit.index import INDEX_LIMIT
 from mulligan.usergit.next_index import fingerprint, whole
 from mulligan.usergit.refs import REF_LIMIT, read_ref
 from mulligan.usergit.repository import POINTER_LIMIT, Repository
 
-_CONFIG_LIMIT = 1 << 20
 # Settings that change how a repository must be read; those named here do not concern HEAD, branches and the index.
 _HARMLESS = frozenset({"noop", "noop-v1", "preciousobjects", "partialclone", "worktreeconfig", "relativeworktrees"})
 _PLAIN = {"objectformat": "sha1", "refstorage": "files"}
@@ -96,12 +94,12 @@ def read_staged(repo: Repository) -> str | None:
 
 def foreign_format(repo: Repository) -> str:
     """Returns why a repository's format is not one whose HEAD, branches and index can be moved, "" when it is."""
-    data = read_file(repo.common, b"config", limit=_CONFIG_LIMIT)
-    if data is None:
+    settings = read_config(repo.common)
+    if settings is None:
         return "The repository's configuration cannot be read." if status(repo.common, b"config") else ""
-    for key, value in parse_git_config(data.decode("utf-8", "surrogateescape")):
+    for key, value in settings:
         section, _, name = key.partition(".")
-        if section == "extensions" and name not in _HARMLESS and (value or "").lower() != _PLAIN.get(name):
+        if section == "extensions" and name not in _HARMLESS and value.lower() != _PLAIN.get(name):
             return f"The repository has a format that mulligan only reads (extensions.{name} = {value})."
     return ""
 
@@ -148,19 +146,12 @@ def points_back(repo: Repository) -> bool:
 
 
 def _work_trees(common: Directory) -> list[bytes]:
-    found = []
-    for name in (b"config", b"config.worktree"):
-        data = read_file(common, name, limit=_CONFIG_LIMIT) or b""
-        settings = parse_git_config(data.decode("utf-8", "surrogateescape"))
-        found += [
-            os.fsencode(value) for key, value in settings if key == "core.worktree" and value and "\0" not in value
-        ]
-    return found
+    settings = [*(read_config(common) or ()), *(read_config(common, b"config.worktree") or ())]
+    return [os.fsencode(value) for key, value in settings if key == "core.worktree" and value and "\0" not in value]
 
 
 def _is_bare(common: Directory) -> bool:
-    data = read_file(common, b"config", limit=_CONFIG_LIMIT) or b""
-    settings = dict(parse_git_config(data.decode("utf-8", "surrogateescape")))
+    settings = dict(read_config(common) or ())
     return (settings.get("core.bare", "false") or "true").lower() in ("true", "yes", "on", "1")
 
 
