@@ -12,7 +12,7 @@ import sys
 from mulligan.cli.commands import ALONE, HANDED_ON
 
 # Commands whose process ends with them, SQLite's log left as it is; else `gc --dry-run` would free it, and `gc` more than it says.
-_ENDING = HANDED_ON | {"gc"}
+_ENDING = HANDED_ON | {"gc", "push", "pull"}
 
 
 def main(argv: list[str] | None = None) -> int:

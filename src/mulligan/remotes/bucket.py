@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from mulligan.errors import RemoteDamaged, RemoteFailed
@@ -262,9 +263,17 @@ class Bucket(Sealed):
         data = segment.encode()
         if CREATES not in self.remote.able and self.objects.get(key, LARGEST_SEGMENT * 2) is not None:
             raise Diverged
-        if not self.objects.create(key, self.envelope.seal(data)):
+        sealed = self.envelope.seal(data)
+        if not self.objects.create(key, sealed) and not self._completed(key, sealed):
             raise Diverged
         return ChainMark(segment.number, digest_of(data), "", segment.name, segment.applied)
+
+    def _completed(self, key: str, data: bytes) -> bool:
+        """Returns whether an object that is there already is ours, from a try whose connection was cut; completes it."""
+        there = self.objects.get(key, LARGEST_SEGMENT * 2) or b""
+        if there != data and data.startswith(there):
+            self.objects.put(key, data)  # a server that keeps the first half of what it was sent
+        return data.startswith(there)
 
     def _refuse_crowd(self, machine: str) -> None:
         if CREATES in self.remote.able:
@@ -283,16 +292,23 @@ class Bucket(Sealed):
         sent, notes = self._records.sent(), []
         for at, (name, note) in enumerate(packed):
             path = f"{self.spool.path}/objects/pack/{os.fsdecode(name)}.pack"
-            if note.digest not in sent or not self._is_there(*sent[note.digest]):
-                sent[note.digest] = [self._send_pack(path), note.size]
+            key = self._content(name)
+            if key not in sent or not self._is_there(sent[key][0]):
+                sent[key] = [self._send_pack(path), note.digest, note.size]
                 self._records.note_sent(sent)
-            notes.append(note._replace(name=sent[note.digest][0]))
+            there, digest, size = sent[key]
+            notes.append(note._replace(name=there, digest=digest, size=size))
             if self._progress is not None:
                 self._progress("sending", at + 1, len(packed))
         self.spool.clear()
         return tuple(notes)
 
-    def _is_there(self, name: str, *_: int) -> bool:
+    def _content(self, stem: bytes) -> str:
+        """Returns what names the objects in a pack; they may be compressed in another way the next time."""
+        oids = next(pack.index.oids() for pack in self.spool.objects.packs() if pack.name == stem)
+        return sha256(b"".join(sorted(oids))).hexdigest()
+
+    def _is_there(self, name: str) -> bool:
         """Returns whether a pack that an interrupted push sent can be named: it is there, and too young to be collected."""
         found = [row for row in self.objects.listed(f"packs/{name[:2]}/") if row.key == f"packs/{name[:2]}/{name}"]
         return bool(found) and 0 <= self.clock() - found[0].at < _YOUNG
@@ -316,10 +332,8 @@ class Bucket(Sealed):
         pieces, size = self.spool.pieces(source)
         self.sent_bytes += size
         key = f"packs/{name[:2]}/{name}"
-        if size <= _SMALL:
-            self.objects.create(key, b"".join(pieces))
-        else:
-            self.objects.put(key, pieces)
+        # Not `create`: some servers keep the first half of what was cut, and would refuse the whole. The name is this pack's own.
+        self.objects.put(key, b"".join(pieces) if size <= _SMALL else pieces)
         return name
 
     # -- pulling --------------------------------------------------------------------------------

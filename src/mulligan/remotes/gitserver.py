@@ -303,13 +303,7 @@ class GitServer:
             self.run(*words, label="receiving")
 
     def _chains(self) -> dict[str, str]:
-        found = {}
-        out = self.run("for-each-ref", "--format=%(objectname) %(refname:lstrip=2)", "refs/chains")
-        for line in out.decode("ascii", "replace").splitlines():
-            tip, _, machine = line.partition(" ")
-            if is_id(machine):
-                found[machine] = tip
-        return found
+        return {machine: tip for machine, tip in self.spool.chains().items() if is_id(machine)}
 
     def _walk(self, machine: str, tip: str, mark: ChainMark) -> Arrived:
         """Reads a chain back from its end to what is known, or to a full segment."""

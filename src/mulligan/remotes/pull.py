@@ -259,9 +259,10 @@ class Puller:
         self, records: RemoteRecords, entry: Entry, applied: set[str], source: Together, made: MemoryObjects
     ) -> Entry:
         """Returns a checkpoint without the paths that were forgotten and that its machine had not removed yet."""
-        from mulligan.doctor.forget import holds, without
-
-        for note in records.forgotten():
+        notes = records.forgotten()
+        if notes:
+            from mulligan.doctor.forget import holds, without
+        for note in notes:
             path = parse_path(note.what.path)
             if note.what.id not in applied and holds(source, entry, path):
                 entry = without(entry, path, source, made)

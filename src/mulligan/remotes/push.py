@@ -18,6 +18,7 @@ from mulligan.remotes.chain import Diverged
 from mulligan.remotes.protocol import LARGEST_SEGMENT, MOST_CHECKPOINTS, Forgotten, Segment, Told
 from mulligan.remotes.records import ChainMark, LastPush, RemoteRecords
 from mulligan.remotes.rows import row_of, size_of
+from mulligan.remotes.words import Incomplete
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 
@@ -71,7 +72,7 @@ def difference(store: Store, remote: str, *, full: bool = False) -> Difference:
     held, mark = records.pushed(remote), records.marks(remote).get(records.machine(), ChainMark())
     mine = store.checkpoints.oldest()
     pending = [note for note in records.forgotten() if not note.applied]
-    held_back = [(entry.id, path) for entry in mine if (path := _holds_one(store, entry, pending))]
+    held_back = [(entry.id, path) for entry in mine if pending and (path := _holds_one(store, entry, pending))]
     kept = {name for name, _ in held_back}
     fresh = [e for e in mine if e.id not in kept and (full or held.get(e.id) != e.checkpoint.commit)]
     there = {entry.id for entry in mine}
@@ -160,12 +161,18 @@ class Pusher:
 
     def run(self, *, full: bool = False) -> Pushed:
         """Sends what is lacking; where the chain there is not what this store thinks, finds out why and sends again."""
-        renamed = ""
+        renamed, incomplete = "", None
         for _ in range(3):
             try:
                 return self._send(full=full)._replace(renamed=renamed)
             except Diverged:
                 renamed = self._reconcile() or renamed
+            except Incomplete as error:  # a power cut damaged what waits here: the chain is fetched anew
+                incomplete = error
+                self._storage.look_anew()
+                renamed = self._reconcile() or renamed
+        if incomplete is not None:
+            raise incomplete
         raise RemoteFailed(
             f"{self._remote} keeps changing under this machine's name. Your checkpoints here are untouched.",
             hint="Is another copy of this store pushing? Run the command again.",
@@ -226,6 +233,7 @@ class Pusher:
         records = RemoteRecords(self._store)
         own, marks = records.machine(), records.marks(self._remote)
         arrived = self._storage.receive({own: marks[own]} if own in marks else {}, only=own)
+        self._storage.settled({each.machine: each.mark for each in arrived})
         held = records.pushed(self._remote)
         mine = {entry.id for entry in self._store.checkpoints.oldest()} | held.keys() | records.intent(self._remote)
         with self._writing("push") as store, store.database.transaction():

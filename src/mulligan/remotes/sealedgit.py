@@ -72,8 +72,7 @@ class SealedGitServer(Sealed, GitServer):
         """Returns one of the files with keys, None where there is none; all of them are fetched at the first call."""
         if self._key_files is None:
             self._fetch_keys()
-            said = self.run("for-each-ref", "--format=%(objectname)", f"refs/chains/{KEYS}")
-            self._key_tip = said.decode("ascii", "replace").strip()[:40]
+            self._key_tip = self.spool.chains().get(KEYS, "")
             self._key_files = self._read_keys(bytes.fromhex(self._key_tip)) if self._key_tip else {}
         return self._key_files.get(name)
 

@@ -2,14 +2,15 @@
 The directory of one remote inside the store: a small bare repository that borrows the store's objects.
 
 What was fetched lies here until it is verified and taken in, what is to be sent until it is sent. Nothing here is needed
-twice: it can be deleted at any time.
+twice: it can be deleted at any time. So nothing waits for the disk either; what a power cut leaves damaged is fetched again.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import sha1, sha256
 
@@ -23,6 +24,7 @@ from mulligan.model.objects import (
     encode_tree,
     object_id,
     parse_commit,
+    parse_tree,
 )
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import make_private, write_synced
@@ -55,6 +57,10 @@ _CONFIG = b"""\
 [pack]
 	writeReverseIndex = false
 """
+
+
+#: Loose objects in this one of 256 directories, from which on there are too many: about 2,000 in all.
+_SAMPLE, _FULL = b"17", 8
 
 
 class Spool:
@@ -97,13 +103,8 @@ class Spool:
                 with suppress(FileExistsError):
                     objects.mkdir(name[:2])
             with objects.child(name[:2]) as place:
-                if not place.exists(name[2:]):
-                    packed = zlib.compress(b"%b %d\0%b" % (kind, len(data), data), 1)
-                    # Under its own name at once: what a crash leaves unfinished is written again.
-                    temporary = b"tmp-" + name[2:]
-                    place.unlink(temporary, missing_ok=True)
-                    write_synced(place, temporary, [packed], "an object for a remote")
-                    place.rename(temporary, name[2:])
+                if not place.exists(name[2:]) or self.loose(oid) is None:
+                    _put(place, name[2:], zlib.compress(b"%b %d\0%b" % (kind, len(data), data), 1))
         return oid
 
     def add_tree(self, files: dict[bytes, bytes]) -> bytes:
@@ -112,25 +113,32 @@ class Spool:
         return self.add(TREE, encode_tree(entries))
 
     def loose(self, oid: bytes) -> tuple[bytes, bytes] | None:
-        """Returns kind and bytes of a loose object, None where there is none or it is damaged."""
+        """Returns kind and bytes of a loose object, None where there is none; removes one that is damaged."""
         name = oid.hex().encode()
-        try:
-            with self.directory.descend(b"objects/" + name[:2]) as place:
+        with suppress(OSError), self.directory.descend(b"objects/" + name[:2]) as place:
+            with suppress(zlib.error):
                 data = zlib.decompressobj().decompress(place.read(name[2:], limit=64 << 20), 64 << 20)
-        except (OSError, zlib.error):
-            return None
-        head, _, body = data.partition(b"\0")
-        if sha1(data, usedforsecurity=False).digest() != oid:
-            return None
-        return head.partition(b" ")[0], body
+                head, _, body = data.partition(b"\0")
+                if sha1(data, usedforsecurity=False).digest() == oid:
+                    return head.partition(b" ")[0], body
+            place.unlink(name[2:], missing_ok=True)
+        return None
+
+    def chains(self) -> dict[str, str]:
+        """Returns where each chain ends, as far as it is known here."""
+        found = {}
+        with self.directory.descend(b"refs/chains") as chains:
+            for name in chains.names():
+                tip = chains.read(name, limit=64).strip().decode("ascii", "replace")
+                if re.fullmatch("[0-9a-f]{40}", tip):
+                    found[os.fsdecode(name)] = tip
+        return found
 
     def set_chain(self, machine: str, tip: bytes) -> None:
         """Notes where a chain ends, so that git asks for what follows."""
         with self.directory.descend(b"refs/chains") as chains:
-            name, temporary = machine.encode(), b"tmp-" + machine.encode()
-            chains.unlink(temporary, missing_ok=True)
-            write_synced(chains, temporary, [tip.hex().encode() + b"\n"], "the end of a chain")
-            chains.rename(temporary, name)
+            _put(chains, machine.encode(), tip.hex().encode() + b"\n")
+        self._tidy()
 
     @contextmanager
     def replacing(self, commits: Iterable[str], by: bytes) -> Iterator[None]:
@@ -139,8 +147,7 @@ class Spool:
         with self.directory.descend(b"refs/replace") as replaced:
             try:
                 for name in names:
-                    replaced.unlink(name, missing_ok=True)
-                    write_synced(replaced, name, [by.hex().encode() + b"\n"], "a stand-in for a commit")
+                    _put(replaced, name, by.hex().encode() + b"\n")
                 yield
             finally:
                 for name in names:
@@ -218,9 +225,42 @@ class Spool:
         """Returns whether chains were fetched without what they lead to."""
         return self.directory.exists(_SHALLOW)
 
+    def _tidy(self) -> None:
+        """Removes loose objects once there are some thousands, apart from the ends of the chains."""
+        with self.directory.child(b"objects") as objects:
+            count = 0
+            with suppress(FileNotFoundError), objects.child(_SAMPLE) as place:
+                count = len(place.names())  # ids are spread evenly over 256 directories
+            if count <= _FULL:
+                return
+        kept = set[bytes]()
+        waiting = [bytes.fromhex(tip) for tip in self.chains().values()]
+        while waiting:
+            oid = waiting.pop()
+            found = self.loose(oid) if oid not in kept else None
+            if found is None:
+                continue
+            kept.add(oid)
+            if found[0] == COMMIT:
+                waiting.append(parse_commit(found[1]).tree)
+                waiting += [entry.oid for entry in parse_tree((self.loose(waiting[-1]) or (TREE, b""))[1])]
+            elif found[0] == TREE:
+                waiting += [entry.oid for entry in parse_tree(found[1]) if entry.mode == MODE_DIR]
+        self._drop_loose(kept)
+
+    def _drop_loose(self, kept: Collection[bytes] = ()) -> None:
+        with self.directory.child(b"objects") as objects:
+            for folder in objects.names():
+                if len(folder) == 2:
+                    with objects.child(folder) as place:
+                        for name in place.names():
+                            if not kept or bytes.fromhex((folder + name).decode("ascii")) not in kept:
+                                place.unlink(name, missing_ok=True)
+
     def start_over(self) -> None:
         """Forgets where the chains end, so that everything is fetched again."""
         self.clear()
+        self._drop_loose()
         with self.directory.descend(b"refs/chains") as chains:
             for name in chains.names():
                 chains.unlink(name, missing_ok=True)
@@ -240,3 +280,15 @@ class Spool:
             with self.directory.child(place) as parent:
                 for name in parent.names():
                     parent.unlink(name, missing_ok=True)
+
+
+def _put(place: Directory, name: bytes, data: bytes) -> None:
+    """Writes a file in one step, without waiting for the disk."""
+    temporary = b"tmp-" + name
+    place.unlink(temporary, missing_ok=True)
+    fd = place.create(temporary)
+    try:
+        write_all(fd, data)
+    finally:
+        os.close(fd)
+    place.rename(temporary, name)

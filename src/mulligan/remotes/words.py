@@ -50,8 +50,14 @@ def git_trouble(remote: RemoteNote, said: str, out: str = "") -> RemoteFailed:
             f"{shown(remote.url)} has no room left (quota or disk): {_first(text)} {SAFE}",
             hint="Free some there, then run the same command again. Deleted checkpoints go with: mulligan push --prune",
         )
-    if re.search(r"unresolved delta|send all necessary objects|missing necessary objects|bad object refs/chains", low):
-        return Incomplete(f"{shown(remote.url)} did not send every object. {SAFE}", hint="Run the command again.")
+    if re.search(
+        r"unresolved delta|send all necessary objects|missing necessary objects|bad object refs/chains|loose object .* is corrupt|object file .* is empty|could not read [0-9a-f]{40}|revision walk setup failed",
+        low,
+    ):
+        return Incomplete(
+            f"{shown(remote.url)} and this store do not agree on what each has. {SAFE}",
+            hint="Run the command again; if it stays: mulligan check",
+        )
     if re.search(r"unadvertised object|not our ref", low):
         return NotServed(f"{shown(remote.url)} did not send what was asked for. {SAFE}", hint="mulligan pull")
     if re.search(

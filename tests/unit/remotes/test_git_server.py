@@ -294,3 +294,49 @@ def test_a_remote_that_another_version_noted_can_be_used(laptop):
             database.set_meta(row["key"], json.dumps({**json.loads(row["value"]), "colour": "blue"}))
         database.close()
     assert laptop.push().checkpoints == 1
+
+
+def loose(ws):
+    return [path for path in Path(ws.store_path, "remotes", "team", "objects").glob("??/*") if path.is_file()]
+
+
+@pytest.mark.parametrize("encrypt", [False, True])
+def test_a_power_cut_that_empties_what_waits_for_a_remote_loses_nothing(tmp_path, url, monkeypatch, encrypt):
+    """Nothing there is synced: after a cut, files can be empty, and a reference too."""
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    with machine(tmp_path, "laptop", url, encrypt=encrypt) as laptop:
+        laptop.push()
+        with joined(tmp_path, "desk", url) as desk:
+            desk.remotes.push("origin")
+            laptop.pull()
+            for number in range(3):
+                for path in loose(laptop)[number:]:
+                    path.chmod(0o600)
+                    path.write_bytes(b"")
+                if number:
+                    for ref in Path(laptop.store_path, "remotes", "team", "refs", "chains").iterdir():
+                        ref.write_bytes(b"")
+                put(Path(laptop.root), "a", str(number))
+                laptop.save(f"s{number}")
+                assert laptop.push().checkpoints == 1
+                desk.save(f"d{number}")
+                desk.push()
+                assert laptop.pull().refused == ()
+                desk.pull()
+                assert desk.cat(f"laptop:s{number}", "a") == str(number).encode()
+                assert laptop.get(f"desk:d{number}")
+            check_store(laptop)
+            assert laptop.remotes.check("team", read_data="100%").ok
+
+
+def test_what_was_sent_does_not_pile_up_in_the_store(laptop, url, monkeypatch):
+    from mulligan.remotes import spool
+
+    monkeypatch.setattr(spool, "_FULL", -1)
+    for number in range(20):
+        put(Path(laptop.root), "a", str(number))
+        laptop.save(f"s{number}")
+        laptop.push()
+    assert len(loose(laptop)) < 10
+    laptop.remotes.push("team", full=True)
+    assert laptop.remotes.check("team").ok

@@ -53,7 +53,7 @@ def test_a_cut_connection_loses_nothing_and_the_same_command_goes_on(kind, tmp_p
         laptop = machine(tmp_path, "laptop", url, encrypt=kind != "git")
         laptop.push()
         desk = joined(tmp_path, "desk", url)
-        for number in range(sweep(8)):
+        for number in range(sweep(10)):
             put(Path(laptop.root), "a", f"{number}" + chance.randbytes(3000).hex())
             laptop.save(f"s{number}")
             for work in (laptop.push, desk.pull):
