@@ -125,9 +125,7 @@ class RemoteDamaged(RemoteFailed):
 class ContentsElsewhere(RemoteFailed):
     """The contents of a checkpoint are on a remote; `row` is its number among those of other machines."""
 
-    def __init__(self, name: str, remote: str, row: int) -> None:
-        super().__init__(f"The contents of checkpoint {name} are on the remote {remote}. Nothing was changed.")
-        self.hint, self.row = f"mulligan pull {remote} --all", row
+    row = 0
 
 
 class GitFailed(UserError):

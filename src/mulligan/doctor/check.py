@@ -54,6 +54,8 @@ class CheckReport:
 
     problems: tuple[Finding, ...] = ()
     objects: int = 0
+    #: Checkpoints of other machines whose contents are only on a remote: they were not checked.
+    only_remote: int = 0
 
     @property
     def ok(self) -> bool:
@@ -62,7 +64,8 @@ class CheckReport:
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
-        return {"ok": self.ok, "problems": [problem.to_dict() for problem in self.problems], "objects": self.objects}
+        problems = [problem.to_dict() for problem in self.problems]
+        return {"ok": self.ok, "problems": problems, "objects": self.objects, "only_remote": self.only_remote}
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from mulligan.doctor import repair
@@ -16,7 +17,14 @@ from mulligan.errors import UserError
 def check_store(bench: Workbench, progress: Callable[[int, int], None] | None) -> CheckReport:
     """Reads every byte of the store and returns what is wrong with it. Changes nothing."""
     with bench.reading() as store:
-        return check(store, progress or bench.counted("checking")) if store is not None else CheckReport()
+        if store is None:
+            return CheckReport()
+        found = check(store, progress or bench.counted("checking"))
+        if not store.database.knows_remotes():
+            return found
+        from mulligan.remotes.records import RemoteRecords
+
+        return replace(found, only_remote=len(RemoteRecords(store).pulled().only_remote()))
 
 
 def repair_store(bench: Workbench) -> DoctorReport:

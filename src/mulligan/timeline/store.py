@@ -122,7 +122,13 @@ class Store:
         """Returns the checkpoint that a reference means, to read its contents; raises ContentsElsewhere where a remote has them."""
         entry = self.checkpoints.resolve(ref)
         if entry.checkpoint.held_by:
-            raise ContentsElsewhere(entry.checkpoint.short_id, entry.checkpoint.held_by, entry.seq)
+            name, remote = entry.checkpoint.short_id, entry.checkpoint.held_by
+            elsewhere = ContentsElsewhere(
+                f"The contents of checkpoint {name} are on the remote {remote}. Nothing was changed.",
+                hint=f"mulligan pull {remote} --all",
+            )
+            elsewhere.row = entry.seq
+            raise elsewhere
         return entry
 
     @property

@@ -362,6 +362,9 @@ def test_a_lazy_clone_on_the_command_line(project, tmp_path):
         copy = tmp_path / "copy"
         assert "1 file, on origin" in cli("log", cwd=copy, **env).stdout
         assert "contents of 2 checkpoints are only there" in cli("status", cwd=copy, **env).stdout
+        checked = cli("check", cwd=copy, **env)
+        assert "every checkpoint that is held here" in checked.stdout
+        assert "Not checked: the contents of 2 checkpoints are only on a remote." in checked.stderr
         assert cli("cat", "laptop:s0:a", cwd=copy, **env).stdout == "0"
         assert cli_json("status", cwd=copy, **env)["remotes"][0]["only_remote"] == 1
     failed = cli("restore", "laptop:s1", "-y", cwd=copy, **env)

@@ -39,8 +39,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         remote = context.workspace.remotes.check(args.remote, read_data=args.read_data)
         return Result(remote, remote.to_dict, 0 if remote.ok else 90)
     report = context.workspace.check()
-    found = {"ok": report.ok, "problems": [problem.to_dict() for problem in report.problems]}
-    return Result(report, lambda: found, 0 if report.ok else 90)
+    return Result(report, report.to_dict, 0 if report.ok else 90)
 
 
 def render(context: Context, result: Result) -> None:
@@ -50,7 +49,14 @@ def render(context: Context, result: Result) -> None:
         _render_remote(context, result.value)
         return
     if result.value.ok:
-        context.out.line(f"{style('green', 'ok')}  every object of every checkpoint is there and is what it should be")
+        here = " that is held here" if result.value.only_remote else ""
+        words = f"every object of every checkpoint{here} is there and is what it should be"
+        context.out.line(f"{style('green', 'ok')}  {words}")
+        if only := result.value.only_remote:
+            context.note(
+                f"Not checked: the contents of {count(only, 'checkpoint')} are only on a remote. "
+                "Check there: mulligan check --remote NAME. Fetch all: mulligan pull --all"
+            )
         return
     context.out.lines(problem_lines(result.value.problems, style))
     context.note("hint: mulligan doctor repairs what can be repaired")
