@@ -3,12 +3,13 @@ Measures the web timeline in a real Chromium: first paint, checkpoint to page, m
 
     python bench/ui.py --steps 10000      needs Debian's `chromium`, and pip install 'mulligan[ui-test]'
 
-Prints one JSON document. Times are of this machine; the page and the server share it with the browser.
+With `--at DIR` the timeline is made there and kept, and used again if it is there. Prints one JSON document. Times are of this machine; the page and the server share it with the browser.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import os
 import shutil
@@ -29,24 +30,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--at", metavar="DIR", help="keep the timeline in this directory")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        os.environ |= {"HOME": folder, "XDG_STATE_HOME": f"{folder}/state", "XDG_CONFIG_HOME": f"{folder}/config"}
-        (home / "config" / "mulligan").mkdir(parents=True)
+        home = Path(args.at or folder).resolve()
+        os.environ |= {"HOME": str(home), "XDG_STATE_HOME": f"{home}/state", "XDG_CONFIG_HOME": f"{home}/config"}
+        (home / "config" / "mulligan").mkdir(parents=True, exist_ok=True)
         (home / "config" / "mulligan" / "config.toml").write_text("[retention]\nstep = 100000\n")
-        (home / "project").mkdir()
         print(json.dumps(measure(home / "project", args.steps, args.rounds), indent=2))
 
 
 def measure(project: Path, steps: int, rounds: int) -> dict[str, object]:
     from playwright.sync_api import sync_playwright
 
+    import mulligan
     from served import served
     from timelines import Agent, long
 
-    workspace = long(project, steps)
-    agent = Agent(workspace, "codex", "live")
+    if project.exists():
+        workspace = mulligan.open(project)
+    else:
+        project.mkdir()
+        workspace = long(project, steps)
+    agent = Agent(workspace, "codex", f"live-{time.time_ns()}")
     with served(workspace) as client, sync_playwright() as started:
         begun = time.perf_counter()
         client.get("/api/steps?limit=1")
@@ -65,11 +71,14 @@ def measure(project: Path, steps: int, rounds: int) -> dict[str, object]:
         page = browser.new_context(viewport={"width": 1280, "height": 800}).new_page()
         page.goto(f"http://127.0.0.1:{client.port}/#{client.page.logins.new_link()}")
         page.wait_for_selector(".row.prompt")
+        page.evaluate("document.querySelector('.story .list').scrollTop = 0")
         late = []
         for number in range(rounds):
+            name = f"live_{agent.session}_{number}.py"
             agent.prompt(f"live prompt {number}")
+            agent.tool("Write", name, lambda name=name: (project / name).write_text("value = 1\n"))
             begun = time.perf_counter()
-            page.wait_for_selector(f"text=live prompt {number}")
+            page.wait_for_selector(f".row.step:not(.idle) >> text={name}")
             late.append(time.perf_counter() - begun)
         link = page.context.new_cdp_session(page)
         while page.evaluate("document.querySelector('.story footer').innerText").find("shown") >= 0:
@@ -94,6 +103,9 @@ def measure(project: Path, steps: int, rounds: int) -> dict[str, object]:
         "heap_with_all_steps_mb": round(heap / 1e6, 1),
         "scroll_frame_ms": {"median": round(statistics.median(frames), 1), "worst": round(max(frames), 1)},
         "bundle_bytes": {name: (static / name).stat().st_size for name in ("app.js", "app.css")},
+        "bundle_gzip_bytes": {
+            name: len(gzip.compress((static / name).read_bytes(), 9)) for name in ("app.js", "app.css")
+        },
     }
 
 

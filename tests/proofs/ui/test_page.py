@@ -228,10 +228,13 @@ def test_an_empty_project_says_what_to_type(ws, look):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_axe_finds_nothing(story, look, theme):
+def test_axe_finds_nothing(story, look, theme, tmp_path):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="accessibility is not checked: no axe"
     ).Axe()
+    story.fork("@", tmp_path / "try").close()
+    (tmp_path / "try/README.md").write_text("# shop\n")
+    (tmp_path / "try/more.txt").write_text("more\n")
     with served(story) as client:
         page = look(client, theme=theme, bypass_csp=True)
         page.wait_for_selector("text=you are here")
@@ -266,6 +269,10 @@ def test_axe_finds_nothing(story, look, theme):
             page.keyboard.press(key)
             page.wait_for_selector(wanted)
             check(key)
+        page.keyboard.press("c")
+        page.click("text=Compare with the project")
+        page.wait_for_selector(".tree .name >> text=more.txt")
+        check("a fork beside the project")
         page.keyboard.press("g")
         page.keyboard.press("?")
         page.wait_for_selector("dialog[open]")

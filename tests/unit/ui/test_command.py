@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import re
+import select
 import signal
 import subprocess
 import sys
 from contextlib import closing
 from http.client import HTTPConnection
+from pathlib import Path
 
 import pytest
 
@@ -192,3 +195,57 @@ def test_an_export_replaces_nothing_but_an_export(project, store):
     mine = project.parent / "mine.html"
     mine.write_text("mine")
     assert run(str(mine)).returncode == 1 and mine.read_text() == "mine"
+
+
+class Screen:
+    """`mulligan ui` with its output on a terminal, as a process that takes signals."""
+
+    def __init__(self, project, store, **env):
+        self._ours, theirs = pty.openpty()
+        command = [sys.executable, "-m", "mulligan", "-C", str(project), "--store", str(store), "ui"]
+        environment = {name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"} | env
+        self._process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        os.close(theirs)
+
+    def until(self, text):
+        shown = ""
+        while text not in shown:
+            assert select.select([self._ours], [], [], 60)[0], shown
+            shown += os.read(self._ours, 65536).decode()
+        return shown
+
+    def end(self):
+        self._process.send_signal(signal.SIGINT)
+        code = self._process.wait(60)
+        os.close(self._ours)
+        return code
+
+
+CONTAINER = any(map(os.path.exists, ("/.dockerenv", "/run/.containerenv")))
+
+
+def test_the_browser_is_opened_by_a_private_page_and_never_sees_the_token(project, store, tmp_path):
+    shop(project, store)
+    seen, program = tmp_path / "seen", tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\necho "$@" > {seen}.new && mv {seen}.new {seen}\n')
+    program.chmod(0o700)
+    screen = Screen(project, store, BROWSER=f"{program} %s")
+    said = screen.until("Ctrl-C ends it.")
+    token = re.search(r"/#([\w-]{43})", said)[1]
+    if CONTAINER:  # whose browser is on another machine
+        assert "This is a container" in said and "mulligan ui --export" in said and not seen.exists()
+    else:
+        argument = seen.read_text().strip()
+        page = argument.removeprefix("file://")
+        assert token not in argument and f"/#{token}" in Path(page).read_text()
+        assert os.stat(page).st_mode & 0o777 == 0o600
+    assert screen.end() == 0
+
+
+def test_over_ssh_the_command_says_what_to_type(project, store):
+    shop(project, store)
+    screen = Screen(project, store, SSH_CONNECTION="10.0.0.1 5000 10.0.0.2 22")
+    said = screen.until("Ctrl-C ends it.")
+    port = re.search(r"http://127\.0\.0\.1:(\d+)/#", said)[1]
+    assert f"ssh -N -L {port}:127.0.0.1:{port} 10.0.0.2" in said
+    assert screen.end() == 0

@@ -103,5 +103,5 @@ function Sides() {
 }
 
 export function Compare() {
-  return html`<header class="head"><div class="about two"><${Side} side="a" label="A" /><${Side} side="b" label="B" /></div></header>${compared.value ? html`<${Sides} />` : null}<${Outcome} />`;
+  return html`<header class="head"><h2 class="sr">Compare</h2><div class="about two"><${Side} side="a" label="A" /><${Side} side="b" label="B" /></div></header>${compared.value ? html`<${Sides} />` : null}<${Outcome} />`;
 }

@@ -124,7 +124,8 @@ const NAMES = { "+": "added", "-": "removed", " ": "same" };
 
 function Side({ file, hunk, line, number }) {
   if (!line) return html`<span class="side none"></span>`;
-  return html`<span class="side ${NAMES[line.tag]}"><span class="number">${number}</span><span class="sign">${SIGNS[line.tag]}</span><code><${Text} file=${file} hunk=${hunk} line=${line} /></code></span>`;
+  const text = hunk.lines[line.at];
+  return html`<span class="side ${NAMES[line.tag]}" title=${text.length > 60 ? visible(text.slice(1)) : null}><span class="number">${number}</span><span class="sign">${SIGNS[line.tag]}</span><code><${Text} file=${file} hunk=${hunk} line=${line} /></code></span>`;
 }
 
 export function Line({ row }) {

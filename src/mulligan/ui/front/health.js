@@ -26,7 +26,7 @@ function Card({ title, tone, children }) {
 
 function Budget({ status }) {
   const share = status.budget ? Math.min(1, status.bytes / status.budget) : 0;
-  return html`<${Card} title="Disk"><p><b>${bytes(status.bytes)}</b> of ${bytes(status.budget)}</p><meter min="0" max="1" high="0.85" value=${share} aria-label="Share of the budget that is used"></meter>
+  return html`<${Card} title="Disk"><p><b>${bytes(status.bytes)}</b> of ${bytes(status.budget)}</p><div class="meter ${share > 0.85 ? "full" : ""}" role="meter" aria-valuemin="0" aria-valuemax="100" aria-valuenow=${Math.round(share * 100)} aria-label="Share of the budget that is used, in percent"><i style=${{ width: Math.max(share * 100, 0.5) + "%" }}></i></div>
     <p class="faint">${count(status.checkpoints, "checkpoint")}: ${Object.entries(status.by_kind).map(([kind, number]) => `${number} ${kind}`).join(", ") || "none"}</p><//>`;
 }
 
@@ -51,11 +51,12 @@ export function Health() {
   const { added, modified, deleted } = status.unsaved;
   const changed = added + modified + deleted;
   const watcher = status.watcher;
-  return html`<header class="head"><div class="about"><h2>Health</h2><p class="meta">${line(status.workspace)}</p></div><div class="tools"><button type="button" onClick=${ask}>Look again</button></div></header>
+  const bad = [!status.complete, status.missing_hooks.length, status.failures.count, status.pending, status.warnings.length].filter(Boolean).length;
+  return html`<header class="head"><div class="about"><h2><span class="lamp ${bad ? "bad" : ""}"></span>${bad ? `${count(bad, "thing")} to look at` : "Protected"}</h2><p class="meta">${line(status.workspace)}</p></div><div class="tools"><button type="button" onClick=${ask}>Look again</button></div></header>
     <div class="scroll cards" tabindex="0" role="group" aria-label="State of protection">
       <${Card} title="Files" tone=${status.complete ? "" : "bad"}><p><b>${count(status.files, "file")}</b> protected</p><p>${changed ? `${changed} changed since the last checkpoint: ${added} added, ${modified} changed, ${deleted} deleted` : "No change since the last checkpoint"}</p><//>
       <${Budget} status=${status} /><${Agents} status=${status} />
-      <${Card} title="Watcher"><p>${watcher?.active ? `Watching ${count(watcher.directories, "directory")}` : watcher ? line(watcher.reason) : "None in this process: each look scans all files."}</p>${status.pending ? html`<p class="warning">A restore was interrupted. Finish it: <code>mulligan doctor</code></p>` : null}<//>
+      <${Card} title="Watcher"><p>${watcher?.active ? `Watching ${count(watcher.directories, "directory")}` : watcher ? line(watcher.reason) : "No watcher runs for this page: each request scans all files."}</p>${status.pending ? html`<p class="warning">A restore was interrupted. Finish it: <code>mulligan doctor</code></p>` : null}<//>
       ${status.warnings.length ? html`<${Card} title="Warnings" tone="bad">${status.warnings.map((each) => html`<p key=${each}>${line(each)}</p>`)}<//>` : null}
       <${Unsaved} status=${status} />
     </div>`;

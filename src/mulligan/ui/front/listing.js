@@ -243,5 +243,5 @@ export function Listing({ action }) {
   const setTree = () => keep("tree", (treeWanted.value = tree ? "off" : "on"));
   return html`<${Bar} tree=${tree} setTree=${setTree} action=${action} />
     <div ref=${box} class="listing ${tree ? (room >= ROOM_BESIDE ? "beside" : "above") : ""}">${tree ? html`<${Tree} />` : null}
-      <${VirtualList} rows=${rows.value} size=${(each) => SIZES[each.type]} draw=${draw} handle=${handle} stuck=${stuck} onTop=${(found) => (topFile.value = fileOf(found)?.path ?? null)} label="Changed files and lines" className="diff" /></div>`;
+      <${VirtualList} rows=${rows.value} size=${(each) => SIZES[each.type]} draw=${draw} handle=${handle} stuck=${stuck} onTop=${(found) => (topFile.value = fileOf(found)?.path ?? null)} label="Changed files and lines" className=${layout.value === "split" ? "diff two-sided" : "diff"} /></div>`;
 }

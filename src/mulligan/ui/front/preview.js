@@ -53,5 +53,5 @@ export function Preview() {
       <div class="tools"><button type="button" onClick=${() => (view.value = found.from || "changes")}>Back</button></div></header>
     <div class="bar"><span>${count(on.length, "hunk")} of ${ids.length} ticked</span>${rest ? html`<span class="faint">${count(rest, "more file")} not shown</span>` : null}<span class="space"></span>
       ${on.length < ids.length ? html`<button type="button" class="primary" disabled=${!on.length} onClick=${() => planHunks(found.asked, on)}>Plan only what is ticked</button>` : null}</div>
-    ${error ? html`<div class="empty"><h2>The lines cannot be shown</h2><p>${error.message}</p></div>` : reading ? html`<div class="empty"><p class="faint">Reading …</p></div>` : html`<${VirtualList} rows=${rows} size=${(row) => SIZES[row.type]} draw=${draw} label="Lines of the plan" className="diff" />`}`;
+    ${error ? html`<div class="empty"><h2>The lines cannot be shown</h2><p>${error.message}</p></div>` : reading ? html`<div class="empty"><p class="faint">Reading …</p></div>` : html`<${VirtualList} rows=${rows} size=${(row) => SIZES[row.type]} draw=${draw} label="Lines of the plan" className=${layout.value === "split" ? "diff two-sided" : "diff"} />`}`;
 }

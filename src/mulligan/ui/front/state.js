@@ -250,5 +250,5 @@ export async function apply() {
     plan.value = { state: "failed", error };
     said.value = error.message;
   }
-  document.querySelector(".story [aria-current] button")?.focus();
+  (document.querySelector(".story [aria-current] button") || document.querySelector(".story .list"))?.focus();
 }
