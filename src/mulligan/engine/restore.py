@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,9 +19,23 @@ from mulligan.engine.workbench import Workbench
 from mulligan.errors import MulliganError, PlanStale, UserError
 from mulligan.model.objects import BLOB
 from mulligan.model.paths import parent_of, to_text
+from mulligan.model.plan import RestorePlan, RestoreReport, crosses_over, is_agent_settings
+from mulligan.restore.place import stands
+from mulligan.restore.plan import DrawnPlan, RestoreTarget, draw
+from mulligan.restore.procedure import carry_out
+from mulligan.restore.reach import (
+    BUSY,
+    Attempts,
+    WritablePart,
+    forget_named,
+    lost_since,
+    to_reinstall,
+    written_in_hiding,
+)
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.scope import IGNORE_FILE
 from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry, made_on_other_branch
+from mulligan.timeline.journal import Journal, state_given
 from mulligan.timeline.trees import WorkspaceView, could_not_see, lists_hidden, same_state
 from mulligan.timeline.undo import Move
 
@@ -29,9 +44,7 @@ if TYPE_CHECKING:
 
     from mulligan.model.checkpoint import Checkpoint, Sealed
     from mulligan.model.gitposition import GitRecord
-    from mulligan.model.plan import Node, RestorePlan, RestoreReport
-    from mulligan.restore.plan import DrawnPlan
-    from mulligan.restore.reach import Attempts, WritablePart
+    from mulligan.model.plan import Node
     from mulligan.steps.choose import Contents
     from mulligan.usergit.moving import PlannedMove
 
@@ -60,9 +73,6 @@ def make_plan(
     git: PlannedMove | None = None,
 ) -> RestorePlan:
     """Returns what would bring the workspace to a checkpoint; without a look at it, nothing (state only)."""
-    from mulligan.model.plan import RestorePlan, is_agent_settings
-    from mulligan.restore.plan import RestoreTarget, draw
-
     shown = tuple(to_text(path) for path in paths) if paths is not None else None
     if look is None:
         return RestorePlan(entry.id, what, shown)
@@ -97,8 +107,6 @@ def _secrets_of(bench: Workbench, entry: Entry) -> tuple[Sealed, bool, dict[byte
 
 def settled(bench: Workbench, drawn: DrawnPlan, look: WorkspaceView) -> DrawnPlan:
     """Returns a plan for the names of this file system, without files that only git's list of tracked files changed."""
-    from mulligan.model.plan import crosses_over
-
     if any(action.before is None for action in drawn.actions):
         from mulligan.restore.spelling import NamesHere, settle_spelling
 
@@ -113,8 +121,6 @@ def settled(bench: Workbench, drawn: DrawnPlan, look: WorkspaceView) -> DrawnPla
 
 def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> RestorePlan:
     """Returns a plan without what cannot be written, which it lists; raises UserError where nothing else is left."""
-    from mulligan.restore.reach import Attempts, WritablePart
-
     with Directory.open(bench.settings.workspace) as root:
         reach = WritablePart(bench.store, root, random_name(6), plan, "undo", Attempts(0), look.scan.sealed)
         reach.close()
@@ -123,8 +129,6 @@ def within_reach(bench: Workbench, plan: RestorePlan, look: WorkspaceView) -> Re
 
 def stands_already(bench: Workbench, path: bytes, node: Node) -> bool:
     """Returns whether a path that is not captured is, all the same, what a checkpoint holds."""
-    from mulligan.restore.place import stands
-
     try:
         with Directory.open(bench.settings.workspace) as root, root.descend(parent_of(path)) as directory:
             return stands(directory, os.path.basename(path), node)
@@ -230,8 +234,6 @@ def plan_asked(
 
 def patiently(attempt: Callable[[Attempts | None], Done], promise: Promise | None = None) -> Done:
     """Returns what an attempt at a restore returns; makes a new attempt a few times where paths moved under it."""
-    from mulligan.restore.reach import Attempts
-
     if promise is not None:
         return attempt(promise.attempts())
     attempts = Attempts()
@@ -265,8 +267,6 @@ def go(
     Without any, raises PlanStale with nothing changed. `since` is the checkpoint before what is undone, if it is another
     than the one to go to, and the paths that were asked for.
     """
-    from mulligan.restore.reach import WritablePart
-
     bench.root.refuse_elsewhere(entry)
     _keep_contents(bench, plan)
     token = random_name(6)
@@ -301,10 +301,6 @@ def _naming_lost(
     look: WorkspaceView,
 ) -> RestoreReport:
     """Adds to a report what was there at a checkpoint, is gone and was never saved."""
-    from dataclasses import replace
-
-    from mulligan.restore.reach import forget_named, lost_since, to_reinstall
-
     workspace, database = bench.settings.workspace, bench.store.database
     reinstall = to_reinstall(workspace, start, [*report.created, *report.modified])
     if verb == "redo":
@@ -329,10 +325,6 @@ def _go(
     git: PlannedMove | None,
     mark: str,
 ) -> RestoreReport:
-    from mulligan.model.plan import RestoreReport
-    from mulligan.restore import procedure
-    from mulligan.restore.reach import BUSY, written_in_hiding
-    from mulligan.timeline.journal import Journal, state_given
 
     what = plan.what
     state = entry.checkpoint.state if what != "files" else {}
@@ -352,7 +344,7 @@ def _go(
         reach.token, entry.id, safety, what, position, verb, depth,
         actions=plan.actions, locked=reach.locked, git=move, mark=mark,
     )  # fmt: skip
-    done = procedure.carry_out(
+    done = carry_out(
         bench.store, reach, journal,
         seen=look.scan, progress=bench.counted("restoring"),
     )  # fmt: skip

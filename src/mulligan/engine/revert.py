@@ -15,7 +15,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from mulligan.engine.asked import Asked, Hunks, Paths, parse_asked, with_contents
-from mulligan.engine.restore import contents_of, go, patiently, plan_git_move, settled, stands_already, tell_restored
+from mulligan.engine.restore import (
+    contents_of,
+    go,
+    patiently,
+    plan_git_move,
+    settled,
+    stands_already,
+    tell_restored,
+)
+from mulligan.engine.restore import plan as plan_restore
 from mulligan.engine.save import keep, make_draft
 from mulligan.engine.workbench import Workbench
 from mulligan.errors import NothingToUndo, UnknownCheckpoint, UserError
@@ -26,9 +35,10 @@ from mulligan.model.event import ENDED, Turn
 from mulligan.model.paths import covers, to_text
 from mulligan.model.plan import RestorePlan, RestoreReport, Undone
 from mulligan.restore.procedure import LANDING
-from mulligan.steps.choose import choose
+from mulligan.restore.reach import busy, remaining
+from mulligan.steps.choose import choose, list_hunks
 from mulligan.timeline.commits import Entry, made_on_other_branch
-from mulligan.timeline.trees import lists_hidden, same_state
+from mulligan.timeline.trees import lists_hidden, same_state, state_of
 from mulligan.timeline.turns import REVERTED, REVERTED_TURN, TurnStep, TurnSteps
 from mulligan.timeline.undo import Move, UndoMark
 
@@ -97,15 +107,12 @@ def hunks(
     bench: Workbench, ref: str | Checkpoint | RestorePlan, paths: Paths | None, *, reverted: bool
 ) -> list[FileHunks]:
     """Returns the changes that a restore to `ref`, a revert of it, or a plan would make, in hunks that can be chosen."""
-    from mulligan.engine.restore import plan
-    from mulligan.steps.choose import list_hunks
-
     if isinstance(ref, RestorePlan):
         found = ref
     elif reverted:
         found = cast("RestorePlan", revert(bench, ref, paths, None, dry_run=True, conflicts="keep"))
     else:
-        found = plan(bench, ref, paths, None, what="files", git=False)
+        found = plan_restore(bench, ref, paths, None, what="files", git=False)
     with bench.needing():
         return list_hunks(contents_of(bench), found)
 
@@ -343,8 +350,6 @@ def _taken_back(bench: Workbench, what: TakeBack, asked: Asked, attempts: Attemp
             return None
         git = plan_git_move(bench, what.target, asked)
         if restless := attempts.gave_up(plan.actions) if git is None and attempts is not None else ():
-            from mulligan.restore.reach import busy, remaining
-
             plan = remaining(plan, busy(restless))
         plan = asked.agreed(plan)
         mark = what.mark if not asked.is_partial else UndoMark()
@@ -361,7 +366,6 @@ def plan_without(bench: Workbench, what: TakeBack, asked: Asked, look: Workspace
     """Returns the plan to take back some steps; None when nothing would change and nothing is listed."""
     from mulligan.steps.three_way import StepRules, draw_wanted, without
     from mulligan.timeline.secrets import closed_secrets
-    from mulligan.timeline.trees import state_of
 
     store = bench.store
     now = state_of(look.scan)

@@ -42,6 +42,7 @@ from mulligan.model.checkpoint import MOVING
 from mulligan.model.event import Turn
 from mulligan.model.paths import parse_path, to_text
 from mulligan.model.plan import PlanRequest, RestorePlan, RestoreReport, Undone
+from mulligan.restore.procedure import stale
 from mulligan.steps.choose import choose
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.turns import Stack, TurnSteps
@@ -282,8 +283,6 @@ class Undoing:
             down = 0 if asked.is_partial else depth + (way.verb == "redo") + way.passed
             return _Found(entry, asked.planned(plan, way.verb), look, git, down)
         if passed:
-            from mulligan.restore.procedure import stale
-
             raise stale(passed)
         if unknown is not None:
             raise unknown
