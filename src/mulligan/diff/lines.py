@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 BUDGET = 4_000_000
 MAX_EDITS = 256
+#: As many lines that stay are shown around a change.
+CONTEXT = 3
 
 
 class Block(NamedTuple):
@@ -47,6 +49,40 @@ def changed_blocks(old: Sequence[bytes], new: Sequence[bytes], *, budget: int = 
     one = [names.setdefault(line, len(names)) for line in old]
     other = [names.setdefault(line, len(names)) for line in new]
     return _Matcher(one, other, budget).blocks()
+
+
+#: Some blocks that are one hunk, in order.
+Group = tuple[Block, ...]
+
+
+def group_blocks(blocks: Iterable[Block]) -> list[Group]:
+    """Returns the blocks in groups whose contexts touch: one hunk each."""
+    groups: list[list[Block]] = []
+    for block in blocks:
+        if groups and block.old_start - groups[-1][-1].old_end <= 2 * CONTEXT:
+            groups[-1].append(block)
+        else:
+            groups.append([block])
+    return [tuple(group) for group in groups]
+
+
+def extent_of(group: Group, old: Sequence[bytes]) -> Block:
+    """Returns the lines that a hunk shows on both sides, with its context."""
+    first, last = group[0], group[-1]
+    before, after = min(CONTEXT, first.old_start), min(CONTEXT, len(old) - last.old_end)
+    return Block(first.old_start - before, last.old_end + after, first.new_start - before, last.new_end + after)
+
+
+def lines_of(group: Group, old: Sequence[bytes], new: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yields the lines of a hunk, each with its tag: ` ` stays, `-` goes, `+` comes."""
+    shown = extent_of(group, old)
+    at = shown.old_start
+    for block in group:
+        yield from ((b" ", line) for line in old[at : block.old_start])
+        yield from ((b"-", line) for line in old[block.old_start : block.old_end])
+        yield from ((b"+", line) for line in new[block.new_start : block.new_end])
+        at = block.old_end
+    yield from ((b" ", line) for line in old[at : shown.old_end])
 
 
 class _Matcher:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mulligan.diff.compare import UNREADABLE
-from mulligan.diff.lines import Block, changed_blocks
+from mulligan.diff.lines import changed_blocks, extent_of, group_blocks, lines_of
 from mulligan.diff.similarity import fingerprint, is_binary, score
 from mulligan.model.diff import ADDED, DELETED, MODIFIED, RENAMED, Diff, FileStat, Rendered
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, MODE_SEALED, Change, TreeEntry, object_id
@@ -60,7 +60,6 @@ Read = Callable[[bytes, TreeEntry], bytes]
 
 MAX_FILE = 2 << 20
 MAX_PATCH = 64 << 20
-CONTEXT = 3
 
 _ABSENT = b"0000000"
 _NO_NEWLINE = b"\n\\ No newline at end of file"
@@ -300,33 +299,13 @@ def _hunks(old: list[bytes], new: list[bytes]) -> tuple[bytes, int, int]:
     """Returns the hunks between two texts, and the lines added and deleted."""
     blocks = changed_blocks(old, new)
     out: list[bytes] = []
-    for group in _grouped(blocks):
-        first, last = group[0], group[-1]
-        before, after = min(CONTEXT, first.old_start), min(CONTEXT, len(old) - last.old_end)
-        old_span = _span(first.old_start - before, last.old_end + after)
-        new_span = _span(first.new_start - before, last.new_end + after)
-        out.append(b"@@ -%s +%s @@" % (old_span, new_span))
-        at = first.old_start - before
-        for block in group:
-            out += [b" " + line for line in old[at : block.old_start]]
-            out += [b"-" + line for line in old[block.old_start : block.old_end]]
-            out += [b"+" + line for line in new[block.new_start : block.new_end]]
-            at = block.old_end
-        out += [b" " + line for line in old[at : at + after]]
+    for group in group_blocks(blocks):
+        shown = extent_of(group, old)
+        out.append(b"@@ -%s +%s @@" % (_span(shown.old_start, shown.old_end), _span(shown.new_start, shown.new_end)))
+        out += [tag + line for tag, line in lines_of(group, old, new)]
     additions = sum(block.new_end - block.new_start for block in blocks)
     deletions = sum(block.old_end - block.old_start for block in blocks)
     return b"\n".join([*out, b""]), additions, deletions
-
-
-def _grouped(blocks: list[Block]) -> list[list[Block]]:
-    """Returns the blocks in groups whose contexts touch: one hunk each."""
-    groups: list[list[Block]] = []
-    for block in blocks:
-        if groups and block.old_start - groups[-1][-1].old_end <= 2 * CONTEXT:
-            groups[-1].append(block)
-        else:
-            groups.append([block])
-    return groups
 
 
 def _span(start: int, end: int) -> bytes:

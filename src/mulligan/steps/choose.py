@@ -21,7 +21,7 @@ from mulligan.scan.scope import database_family
 from mulligan.steps.hunk import LINES, MODE, WHOLE, FileHunks, Hunk
 
 if TYPE_CHECKING:
-    from mulligan.steps.lines import Group
+    from mulligan.diff.lines import Group
     from mulligan.store.objects import ObjectStore
 
 LARGEST = 8 << 20
@@ -146,10 +146,11 @@ def _piece(contents: Contents, plan: RestorePlan, path: bytes, actions: tuple[Ac
     texts = _texts(contents, plan, path, before, after) if len(actions) == 1 else None
     if texts is None:
         return _Piece(path, actions, (_whole(path, before, after),))
-    from mulligan.steps.lines import group_blocks, split_lines
+    from mulligan.diff.lines import changed_blocks, group_blocks
+    from mulligan.steps.lines import split_lines
 
     old, new = map(split_lines, texts)
-    groups = group_blocks(old, new)
+    groups = group_blocks(changed_blocks(old, new))
     hunks = [_line_hunk(path, actions[0], group, old, new) for group in groups]
     if before is None or after is None:
         hunks = hunks or [_whole(path, before, after)]
@@ -175,14 +176,15 @@ def _texts(
 
 
 def _line_hunk(path: bytes, action: Action, group: Group, old: Sequence[bytes], new: Sequence[bytes]) -> Hunk:
-    from mulligan.steps.lines import extent_of, lines_of
+    from mulligan.diff.lines import extent_of
+    from mulligan.steps.lines import hunk_lines
 
     shown = extent_of(group, old)
     counts = shown.old_end - shown.old_start, shown.new_end - shown.new_start
     return Hunk(
         _id(path, action.before, action.after, LINES, *group), to_text(path), LINES,
         shown.old_start + bool(counts[0]), counts[0], shown.new_start + bool(counts[1]), counts[1],
-        tuple(lines_of(group, old, new)),
+        tuple(hunk_lines(group, old, new)),
     )  # fmt: skip
 
 
