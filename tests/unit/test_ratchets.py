@@ -30,8 +30,8 @@ MOST = {
     "lines of Python in src": (67_080, 42_000),
     "our lines loaded by a cold save": (13_380, 8_000),
     "our lines loaded by a cold restore": (17_040, 10_000),
-    "our files touched by a watched save": (40, 22),
-    "our files touched by a watched restore": (51, 30),
+    "our files touched by a watched save": (41, 22),
+    "our files touched by a watched restore": (52, 30),
     "private modules of CPython imported": (0, 0),
     "banned words": (0, 0),
 }
