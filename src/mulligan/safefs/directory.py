@@ -90,16 +90,12 @@ class Directory:
 
     def names(self) -> list[bytes]:
         """Returns the names in this directory, unsorted."""
-        names = self.texts()
-        # One text for all: to turn each into bytes takes four times as long.
-        return os.fsencode("/".join(names)).split(b"/") if names else []
-
-    def texts(self) -> list[str]:
-        """Returns the same names as the system's text, for who has many to compare: half the time."""
         # btrfs lists only the names that were there when the directory was opened or last rewound, and `listdir` rewinds
         # after it has read.
         os.lseek(self.fd, 0, os.SEEK_SET)
-        return os.listdir(self.fd)
+        names = os.listdir(self.fd)
+        # One text for all: to turn each into bytes takes four times as long.
+        return os.fsencode("/".join(names)).split(b"/") if names else []
 
     def folds(self, name: bytes) -> bool:
         """Returns whether this directory takes a name that stands in it and the same in the other case for one."""

@@ -51,7 +51,6 @@ _ENTRY_LEAST = 64  # bytes of an entry in the index
 # How many files are read to see whether git is right about them: of so many one, but no fewer and no more than these. And how long they may be.
 _TRIED_OF, _TRIED_LEAST, _TRIED_MOST = 50, 40, 200
 _LONGEST_TRIED = 1 << 20
-_IGNORES, _ATTRIBUTES = os.fsdecode(IGNORE_FILE), os.fsdecode(ATTRIBUTES)
 _JOURNALS = (b"-wal", b"-shm", b"-journal")
 # Rules, and what decisions by them depend on.
 Ruled = tuple[IgnoreRules, bytes]
@@ -174,13 +173,12 @@ class _Making:
             return record
         record.perm = st.st_mode & 0o7777
         names = self._names(fd)
-        record.has_ignores = _IGNORES in names
+        record.has_ignores = IGNORE_FILE in names
         if record.has_ignores:
             rules = self._ruled(rules[0].enter(path, ignores_in(Directory(fd))[0]))
         record.key, self._rules[path] = rules[1], rules
         self._look_for_attributes(fd, names, record)
-        # One text for all, since what the system says comes as text.
-        record.trusted = names == set(os.fsdecode(b"/".join((*record.names, *record.dirs))).split("/"))
+        record.trusted = names == {*record.names, *record.dirs}
         is_clear, record.leans = decided(self._scope, path, rules[0], record.names, record.dirs)
         record.trusted = record.trusted and is_clear
         record.stats = b"".join(folder.stats)
@@ -188,20 +186,20 @@ class _Making:
             record.stat = (st.st_ino, st.st_mtime_ns, st.st_ctime_ns)
         return record
 
-    def _names(self, fd: int) -> set[str]:
+    def _names(self, fd: int) -> set[bytes]:
         try:
-            return set(Directory(fd).texts())
+            return set(Directory(fd).names())
         except OSError:
             return set()  # the walk says why
 
     def _ruled(self, rules: IgnoreRules) -> Ruled:
         return rules, self._scope.key(rules, only_tracked=False)
 
-    def _look_for_attributes(self, fd: int, names: set[str], record: DirectoryRecord) -> None:
+    def _look_for_attributes(self, fd: int, names: set[bytes], record: DirectoryRecord) -> None:
         """Raises Declined where attributes in a directory may turn bytes into others; gone from the disk, they are in force all the same."""
         at = record.find(ATTRIBUTES)
         tracked = record.oid_at(at) if at >= 0 else b""
-        if may_rewrite(attributes_in(Directory(fd)), tracked) if _ATTRIBUTES in names else tracked:
+        if may_rewrite(attributes_in(Directory(fd)), tracked) if ATTRIBUTES in names else tracked:
             raise NotAdopted
 
 
