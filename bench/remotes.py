@@ -1,10 +1,11 @@
 """
 How long a push and a pull of one more checkpoint take, against `git push`/`git fetch` of the same and restic.
 
-Everything is on one machine: a bare repository behind `git daemon`, an object store by moto. Ratios in one run are what
-counts; moto is slow, and equally so for both. Each figure is the median of some rounds, with the start of every program.
+Everything is on one machine: a bare repository behind `git daemon`, another behind nginx and `git http-backend` with a
+password, an object store by moto. Ratios in one run are what counts; moto is slow, and equally so for both. Each figure is the
+median of some rounds, with the start of every program.
 
-    python bench/remotes.py [--files 10000] [--rounds 5] [--history 1000]
+    python bench/remotes.py [--files 10000] [--rounds 5] [--history 1000] [--only daemon|http|bucket]
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 from fleet import bare_repository, git_daemon, object_store
+from servers import git_over_http
 
 
 def timed(*words: str | Path, cwd: Path, env: dict[str, str]) -> float:
@@ -57,30 +59,30 @@ class Place:
         return timed("git", *words, cwd=cwd or self.project, env=self.env)
 
 
-def through_git(place: Place, server: str, rounds: int) -> dict[str, float]:
+def through_git(place: Place, ours: str, theirs: str, rounds: int) -> dict[str, float]:
     rows: dict[str, list[float]] = {}
     place.run("save", "first")
-    place.run("remote", "add", "hub", f"{server}/m.git")
+    place.run("remote", "add", "hub", ours)
     rows["mulligan push, first"] = [place.run("push", "hub")]
-    place.run("clone", f"{server}/m.git", place.copy, cwd=place.base, XDG_STATE_HOME=str(place.base / "s2"))
+    place.run("clone", ours, place.copy, cwd=place.base, XDG_STATE_HOME=str(place.base / "s2"))
     shadow = place.base / "shadow.git"
     where = (f"--git-dir={shadow}", f"--work-tree={place.project}")
     place.git("init", "-q", "--bare", shadow)
     place.git(*where, "add", "-A")
     place.git(*where, "commit", "-qm", "0")
-    rows["git push, first"] = [place.git(*where, "push", "-q", f"{server}/g.git", "HEAD:refs/heads/main")]
-    place.git("clone", "-q", "--bare", f"{server}/g.git", place.base / "fetched.git")
+    rows["git push, first"] = [place.git(*where, "push", "-q", theirs, "HEAD:refs/heads/main")]
+    place.git("clone", "-q", "--bare", theirs, place.base / "fetched.git")
     for _ in range(rounds):
         place.edit()
         place.run("save")
         place.git(*where, "commit", "-qam", "one more")
         rows.setdefault("mulligan push, one more", []).append(place.run("push", "hub"))
         rows.setdefault("git push, one more", []).append(
-            place.git(*where, "push", "-q", f"{server}/g.git", "HEAD:refs/heads/main")
+            place.git(*where, "push", "-q", theirs, "HEAD:refs/heads/main")
         )
         pulled = place.run("pull", cwd=place.copy, XDG_STATE_HOME=str(place.base / "s2"))
         rows.setdefault("mulligan pull, one more", []).append(pulled)
-        fetched = place.git("fetch", "-q", f"{server}/g.git", "main:main", cwd=place.base / "fetched.git")
+        fetched = place.git("fetch", "-q", theirs, "main:main", cwd=place.base / "fetched.git")
         rows.setdefault("git fetch, one more", []).append(fetched)
     return {name: statistics.median(values) for name, values in rows.items()}
 
@@ -132,18 +134,33 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--history", type=int, default=1000)
+    parser.add_argument("--only", choices=("daemon", "http", "bucket"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
         for each in ("m", "g", "l"):
             bare_repository(base / "srv" / f"{each}.git")
-        place = Place(base / "work", args.files)
         with git_daemon(base / "srv") as server, object_store() as variables:
-            found = through_git(place, server, args.rounds)
-            found |= through_bucket(place, variables, args.rounds)
-            found |= long_history(base, server, args.history) if args.history else {}
+            if args.only in (None, "daemon", "bucket"):
+                place = Place(base / "work", args.files)
+                show("git daemon", through_git(place, f"{server}/m.git", f"{server}/g.git", args.rounds))
+            if args.only in (None, "bucket"):
+                show("object store", through_bucket(place, variables, args.rounds))
+            if args.only is None and args.history:
+                show("long history", long_history(base, server, args.history))
+        if args.only in (None, "http"):
+            bare_repository(base / "http" / "srv" / "g.git", "http.receivepack=true")
+            with git_over_http(base / "http") as address:
+                url = address.replace("http://", "http://anna:pw@")
+                place = Place(base / "work2", args.files)
+                show("git over HTTP", through_git(place, url, url.replace("t.git", "g.git"), args.rounds))
+
+
+def show(what: str, found: dict[str, float]) -> None:
+    """Prints what was measured."""
+    print(what)
     for row, seconds in found.items():
-        print(f"{row:45s} {1000 * seconds:9.0f} ms")
+        print(f"  {row:45s} {1000 * seconds:9.0f} ms", flush=True)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ before a row mentions it, sizes are bounded, and unsafe names refuse the checkpo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from mulligan.errors import MulliganError, RemoteDamaged, StoreDamaged
 from mulligan.model.objects import BLOB, COMMIT, MODE_DIR, TREE, TreeEntry, object_id, parse_commit, parse_tree
@@ -23,8 +23,23 @@ _SLACK = 1 << 20
 Progress = Callable[[int], None]
 
 
-#: Where objects are read from: an `ObjectStore`, or something with the same reading methods.
-Source = Any
+class Source(Protocol):
+    """Where objects are read from: an `ObjectStore`, or something with the same reading methods."""
+
+    def has(self, oid: bytes, /) -> bool:
+        """Returns whether an object is there."""
+
+    def read(self, oid: bytes, kind: bytes, /) -> bytes:
+        """Returns an object's bytes, verified."""
+
+    def read_tree(self, oid: bytes, /) -> list[TreeEntry]:
+        """Returns a tree's entries."""
+
+    def kind_and_size(self, oid: bytes, /) -> tuple[bytes, int]:
+        """Returns what an object is and how many bytes it has."""
+
+    def stream(self, oid: bytes, /) -> Iterator[bytes]:
+        """Yields an object's bytes."""
 
 
 class MemoryObjects:

@@ -17,9 +17,10 @@ from mulligan.remotes.chain import Arrived
 from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
 from mulligan.remotes.protocol import Forgotten, Segment, Told
 from mulligan.remotes.pulled import Pulled, add_moments
-from mulligan.remotes.push import Storage, Writing
+from mulligan.remotes.push import Writing
 from mulligan.remotes.records import ChainMark, ForgottenNote, RemoteRecords
 from mulligan.remotes.rows import entry_of, without_path
+from mulligan.remotes.storage import Storage
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.read_commits import read_commit

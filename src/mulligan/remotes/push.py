@@ -18,12 +18,11 @@ from mulligan.remotes.chain import Diverged
 from mulligan.remotes.protocol import LARGEST_SEGMENT, MOST_CHECKPOINTS, Forgotten, Segment, Told
 from mulligan.remotes.records import ChainMark, LastPush, RemoteRecords
 from mulligan.remotes.rows import row_of, size_of
+from mulligan.remotes.storage import Storage
 from mulligan.remotes.words import Incomplete
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 
-#: A `GitServer` or a `Bucket`: what pushing and pulling ask of them has the same names in both.
-Storage = Any
 Writing = Callable[[str], AbstractContextManager[Store]]
 _MOST_MOMENTS = 5000
 

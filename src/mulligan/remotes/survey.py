@@ -11,6 +11,7 @@ from mulligan.errors import RemoteDamaged, RemoteFailed
 from mulligan.remotes.chain import Arrived
 from mulligan.remotes.protocol import Told
 from mulligan.remotes.records import RemoteRecords
+from mulligan.remotes.storage import Storage
 
 
 class RemoteCheck(NamedTuple):
@@ -33,7 +34,7 @@ class RemoteCheck(NamedTuple):
 
 
 def chains(
-    storage: Any, machines: list[str] | None = None, *, rows_only: bool = False
+    storage: Storage, machines: list[str] | None = None, *, rows_only: bool = False
 ) -> tuple[list[Arrived], list[tuple[str, str]]]:
     """Returns every chain of a remote from its last full segment on, and which could not be read."""
     found: list[Arrived] = []
@@ -47,7 +48,7 @@ def chains(
     return found, bad
 
 
-def fleet(storage: Any, records: RemoteRecords) -> list[dict[str, Any]]:
+def fleet(storage: Storage, records: RemoteRecords) -> list[dict[str, Any]]:
     """Returns one row for each machine of a remote: its name, when it was last seen, its last checkpoint, sizes."""
     found, bad = chains(storage, rows_only=True)
     own = records.machine()
@@ -94,7 +95,7 @@ def listed(found: list[Arrived]) -> list[dict[str, Any]]:
 
 
 def check(
-    storage: Any,
+    storage: Storage,
     records: RemoteRecords,
     *,
     read_part: float = 0.0,

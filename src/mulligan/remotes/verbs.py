@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mulligan.errors import GitMissing, MulliganError, NothingSaved, RemoteDamaged, RemoteFailed, UserError
 from mulligan.remotes.protocol import is_machine_name
@@ -25,6 +25,9 @@ from mulligan.timeline.store import Store
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
+    from mulligan.remotes.bucket import Bucket
+    from mulligan.remotes.sealed import Sealed
+    from mulligan.remotes.storage import Storage
     from mulligan.remotes.survey import RemoteCheck
     from mulligan.remotes.sweep import Swept
 
@@ -239,7 +242,7 @@ class Remotes:
         from mulligan.remotes.sweep import sweep
 
         with self._opened(remote, "gc") as (_, _, storage):
-            return sweep(storage, grace_hours=grace_hours, dry_run=dry_run)
+            return sweep(cast("Bucket", storage), grace_hours=grace_hours, dry_run=dry_run)
 
     # -- members ----------------------------------------------------------------------------------
 
@@ -259,12 +262,12 @@ class Remotes:
             return str(storage.remove_member(which))
 
     @contextmanager
-    def _encrypted(self, name: str | None) -> Iterator[Any]:
+    def _encrypted(self, name: str | None) -> Iterator[Sealed]:
         remote = self.find(name)
         if not remote.encrypted:
             raise UserError(f"{remote.name} is not encrypted, so it has no members. Nothing was changed.")
         with self._opened(remote, "remote") as (_, _, storage):
-            yield storage
+            yield cast("Sealed", storage)  # both kinds of encrypted storage are
             self._keep_if_changed(remote, storage.remote)
 
     def _keep_if_changed(self, before: RemoteNote, now: RemoteNote) -> None:
@@ -290,7 +293,9 @@ class Remotes:
     # -- parts ------------------------------------------------------------------------------------
 
     @contextmanager
-    def _opened(self, remote: RemoteNote, purpose: str, timeline: str = "") -> Iterator[tuple[Workspace, Store, Any]]:
+    def _opened(
+        self, remote: RemoteNote, purpose: str, timeline: str = ""
+    ) -> Iterator[tuple[Workspace, Store, Storage]]:
         """Opens the storage of a remote, alone among the processes of this machine."""
         with self._twin() as workspace, workspace.bench.reading() as store:
             if store is None:
@@ -320,7 +325,7 @@ class _Sent:
             RemoteRecords(store).set_sent(self._remote, sent)
 
 
-def storage_of(remote: RemoteNote, spool: Spool, timeline: str, workspace: Workspace, store: Store) -> Any:
+def storage_of(remote: RemoteNote, spool: Spool, timeline: str, workspace: Workspace, store: Store) -> Storage:
     """Returns the storage of a remote."""
     if remote.kind == GIT and remote.encrypted:
         from mulligan.remotes.sealedgit import SealedGitServer
