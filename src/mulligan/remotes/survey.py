@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -52,7 +53,8 @@ def fleet(storage: Storage, records: RemoteRecords) -> list[dict[str, Any]]:
     """Returns one row for each machine of a remote: its name, when it was last seen, its last checkpoint, sizes."""
     found, bad = chains(storage, rows_only=True)
     own = records.machine()
-    rows = [_row(each, own) for each in found]
+    names = _names(found)
+    rows = [{**_row(each, own), "name": names[each.machine]} for each in found]
     rows += [{"machine": machine, "name": machine[:8], "problem": why} for machine, why in bad]
     return sorted(rows, key=lambda row: str(row.get("last_seen", "")), reverse=True)
 
@@ -69,6 +71,12 @@ def _row(each: Arrived, own: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _names(found: list[Arrived]) -> dict[str, str]:
+    """Returns what each machine is called in references: with the beginning of its id where two have one name."""
+    count = Counter(each.mark.name for each in found)
+    return {m.machine: m.mark.name if count[m.mark.name] == 1 else f"{m.mark.name}-{m.machine[:4]}" for m in found}
+
+
 def _whole(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 1 << 62 else 0
 
@@ -80,7 +88,7 @@ def _last(each: Arrived) -> dict[str, Any] | None:
 
 def listed(found: list[Arrived]) -> list[dict[str, Any]]:
     """Returns the checkpoints that chains hold now, newest first, as far as their segments tell."""
-    rows = []
+    rows, names = [], _names(found)
     for each in found:
         told: dict[str, Told] = {}
         for segment in each.segments:
@@ -89,7 +97,7 @@ def listed(found: list[Arrived]) -> list[dict[str, Any]]:
         for one in told.values():
             at = datetime.fromtimestamp(min(max(one.at, 0), 1 << 62) / 1e9, UTC)
             rows.append(
-                {"machine": each.mark.name, "id": one.id, "name": one.name, "kind": one.kind, "created_at": at.isoformat(), "commit": one.commit}
+                {"machine": names[each.machine], "id": one.id, "name": one.name, "kind": one.kind, "created_at": at.isoformat(), "commit": one.commit}
             )  # fmt: skip
     return sorted(rows, key=lambda row: row["created_at"], reverse=True)
 

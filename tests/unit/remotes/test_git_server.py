@@ -296,6 +296,20 @@ def test_a_remote_that_another_version_noted_can_be_used(laptop):
     assert laptop.push().checkpoints == 1
 
 
+def test_machines_of_one_name_can_be_told_apart(tmp_path, laptop, url):
+    """What a fleet and the list of a remote call them is what a restore takes."""
+    laptop.push()
+    with joined(tmp_path / "b", "laptop", url) as twin:
+        twin.save("of the twin")
+        twin.push()
+        laptop.pull()
+        names = {row["name"] for row in laptop.remotes.fleet("team")}
+        assert len(names) == 2
+        (machine_name,) = {row["machine"] for row in laptop.remotes.log("team") if row["name"] == "of the twin"}
+        assert machine_name in names
+        assert laptop.get(f"{machine_name}:of the twin").machine == machine_name
+
+
 def loose(ws):
     return [path for path in Path(ws.store_path, "remotes", "team", "objects").glob("??/*") if path.is_file()]
 
