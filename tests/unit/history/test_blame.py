@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import mulligan
 import mulligan.aio
-from mulligan.history.attribution import attribute, changed_lines, split_lines
+from mulligan.diff.lines import changed_blocks
+from mulligan.history.attribution import attribute, split_lines
 from told import Session, write
 from tools import cli, cli_json
 
@@ -205,25 +206,10 @@ _TEXTS = st.lists(st.sampled_from([b"a", b"b", b"c", b"d", b"", b"e\r"]), max_si
 def test_changed_blocks_turn_one_text_into_the_other(old, new):
     before, after = split_lines(old), split_lines(new)
     made, at = [], 0
-    for block in changed_lines(before, after):
+    for block in changed_blocks(before, after):
         made += before[at : block.old_start] + after[block.new_start : block.new_end]
         at = block.old_end
     assert made + before[at:] == after
-
-
-@given(st.integers(0, 2**32), st.integers(200, 900))
-def test_windows_find_the_same_lines_as_a_comparison_of_the_whole(seed, size):
-    """Lines that occur once, and edits anywhere: which lines are new is then clear."""
-    import random
-
-    rng = random.Random(seed)
-    old = [b"line %d" % number for number in range(size)]
-    new = list(old)
-    for number in range(rng.randrange(12)):
-        at, length = rng.randrange(len(new)), rng.choice([1, 1, 2, 30, 200])
-        new[at : at + rng.choice([0, 1, length])] = [b"new %d %d" % (number, each) for each in range(length)]
-    fresh = {at for block in changed_lines(old, new) for at in range(block.new_start, block.new_end)}
-    assert fresh == {at for at, line in enumerate(new) if line not in set(old)}
 
 
 @given(st.lists(_TEXTS, min_size=1, max_size=6))
