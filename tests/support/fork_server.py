@@ -30,6 +30,8 @@ LEFT_OUT = ("mulligan.adapters", "mulligan.compat", "mulligan.mcp", "mulligan.ui
 USUAL = ("argparse", "difflib", "fnmatch", "hashlib", "importlib.metadata", "json", "select", "shutil", "sqlite3")
 USUAL += ("struct", "subprocess", "textwrap", "tomllib", "traceback", "uuid", "zlib")
 LARGEST = 1 << 20
+#: Where Python was told to look for modules when this server began.
+AT_START = frozenset(os.environ.get("PYTHONPATH", "").split(os.pathsep))
 
 
 def preload() -> None:
@@ -59,7 +61,8 @@ def become(request: dict[str, Any], streams: list[int]) -> NoReturn:
     os.environ.update(request["env"])
     time.tzset()
     sys.argv = [sys.modules["mulligan"].__file__ or "", *request["words"]]
-    sys.path[0] = os.getcwd()
+    searched = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    sys.path[:] = [os.getcwd(), *searched, *(path for path in sys.path[1:] if path not in AT_START)]
     sys.stdin, sys.stdout, sys.stderr = _streams()
     from mulligan.cli import process
 

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryFile
 
+PACKAGE = Path(__file__).parents[2] / "src"
 #: Variables that Python, its loader or the package read when they start, and never again.
 _AT_START = ("PYTHON", "LD_", "LC_", "LANG", "COVERAGE", "MULLIGAN_PLATFORM", "MULLIGAN_NATIVE", "TEST_PRELOAD")
 _LARGEST = 100_000
@@ -67,6 +68,13 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
+def _is_harmless(searched: str) -> bool:
+    """Returns whether a search path leads to this package and changes nothing at the start of Python."""
+    first, *others = searched.split(os.pathsep)
+    odd = [f"{path}/{name}" for path in others for name in ("mulligan", "sitecustomize.py", "usercustomize.py")]
+    return os.path.samefile(first or "/", PACKAGE) and not any(map(os.path.exists, odd))
+
+
 class _Servers:
     """The servers of this process, one for each set of variables that is read at the start."""
 
@@ -79,6 +87,8 @@ class _Servers:
     def link(self, env: Mapping[str, str]) -> socket.socket | None:
         """Returns the link to a server; None for an environment that is too rare to start one for it."""
         key = tuple(sorted((name, value) for name, value in env.items() if name.startswith(_AT_START)))
+        if _is_harmless(env.get("PYTHONPATH", "")):
+            key = tuple((name, value) for name, value in key if name != "PYTHONPATH")
         with self._lock:
             self._asked[key] += 1
             often = self._asked[key] >= _OFTEN or "TEST_PRELOAD" in env
