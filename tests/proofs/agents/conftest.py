@@ -74,6 +74,12 @@ def conformance() -> str:
 
 
 @pytest.fixture(scope="session")
+def node() -> str:
+    """The path of a Node that is new enough for every client."""
+    return _there("node")
+
+
+@pytest.fixture(scope="session")
 def agents_cache() -> Path:
     """Where clients are kept by the person who runs the tests, asked before a test has a home of its own."""
     return cache()
