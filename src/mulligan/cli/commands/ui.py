@@ -72,8 +72,8 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         with _listening(args.port, browser.last_port(place)) as listener:
             page, app, url = _built(context, args, listener)
             browser.remember(place, url.partition("/#")[0], page.logins.key)
-            _announce(context, url, place, opens=not args.no_open)
             with suppress(KeyboardInterrupt), interrupted_by_signals():
+                _announce(context, url, place, opens=not args.no_open)  # which says that Ctrl-C ends it: from here on
                 serve(app, page.live, listener)
             browser.forget(place)
     return Result("", dict)
