@@ -5,7 +5,7 @@ Everything is on one machine: a bare repository behind `git daemon`, another beh
 password, an object store by moto. Ratios in one run are what counts; moto is slow, and equally so for both. Each figure is the
 median of some rounds, with the start of every program.
 
-    python bench/remotes.py [--files 10000] [--rounds 5] [--history 1000] [--only daemon|http|bucket]
+    python bench/remotes.py [--files 10000] [--rounds 5] [--history 1000] [--only daemon|http|bucket|lazy]
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
+from cutting import cutter
 from fleet import bare_repository, git_daemon, object_store
 from servers import git_over_http
 
@@ -129,16 +130,60 @@ def long_history(base: Path, server: str, length: int) -> dict[str, float]:
     return {f"mulligan push of {length} checkpoints": pushed, f"mulligan clone of {length} checkpoints": cloned}
 
 
+def lazy_clone(base: Path, server: str, variables: dict[str, str], length: int, rounds: int) -> list[str]:
+    """A clone and a lazy clone of many checkpoints, and one restore after it: seconds and bytes on the wire."""
+    import mulligan
+
+    project, store = base / "lazy", base / "lazy.store"
+    project.mkdir()
+    for number in range(100):
+        (project / f"f{number}").write_text(os.urandom(3000).hex())
+    place = Place(base / "lazy-home", 0)
+    place.base.mkdir(parents=True, exist_ok=True)
+    place.env |= variables
+    ways = {"git": f"{server}/p.git", "encrypted git": f"{server}/e.git", "object store": "s3://bucket/lazy"}
+    for name, url in ways.items():
+        place.run("--store", store, "remote", "add", name.replace(" ", "-"), url, "--as", "laptop", *(["--encrypt"] * (name != "git")), cwd=project)  # fmt: skip
+    with mulligan.open(project, store=store) as ws:
+        for number in range(length):
+            (project / f"f{number % 100}").write_text(os.urandom(3000).hex())
+            ws.save(f"c{number}")
+            if number % 50 == 49:
+                for name in ways:
+                    place.run("--store", store, "push", name.replace(" ", "-"), cwd=project)
+    lines = []
+    git, s3 = (int(text.rpartition(":")[2]) for text in (server, variables["AWS_ENDPOINT_URL"]))
+    for name, url in ways.items():
+        with cutter(git if name != "object store" else s3) as relay:
+            place.env["AWS_ENDPOINT_URL"] = f"http://127.0.0.1:{relay.port}"
+            address = url.replace(f":{git}/", f":{relay.port}/")
+            for what, words in {"clone": (), "clone --lazy": ("--lazy",)}.items():
+                found: list[tuple[float, int]] = []
+                for at in range(rounds):
+                    copy, before = base / f"{name}-{what}-{at}".replace(" ", "-"), relay.bytes
+                    seconds = place.run("clone", *words, address, copy, cwd=base, XDG_STATE_HOME=f"{copy}.state")
+                    found.append((seconds, relay.bytes - before))
+                seconds, size = (statistics.median(row[at] for row in found) for at in (0, 1))
+                lines.append(
+                    f"{name}: {what} of {length} checkpoints".ljust(50)
+                    + f"{1000 * seconds:9.0f} ms {size / 1000:9.0f} kB"
+                )
+            before = relay.bytes
+            seconds = place.run("restore", f"laptop:c{length // 2}", "-y", cwd=copy, XDG_STATE_HOME=f"{copy}.state")
+            lines.append(f"{name}: restore of an old one after it".ljust(50) + f"{1000 * seconds:9.0f} ms {(relay.bytes - before) / 1000:9.0f} kB")  # fmt: skip
+    return lines
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--history", type=int, default=1000)
-    parser.add_argument("--only", choices=("daemon", "http", "bucket"))
+    parser.add_argument("--only", choices=("daemon", "http", "bucket", "lazy"))
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         base = Path(name)
-        for each in ("m", "g", "l"):
+        for each in ("m", "g", "l", "p", "e"):
             bare_repository(base / "srv" / f"{each}.git")
         with git_daemon(base / "srv") as server, object_store() as variables:
             if args.only in (None, "daemon", "bucket"):
@@ -148,6 +193,8 @@ def main() -> None:
                 show("object store", through_bucket(place, variables, args.rounds))
             if args.only is None and args.history:
                 show("long history", long_history(base, server, args.history))
+            if args.only in (None, "lazy") and args.history:
+                print(*lazy_clone(base, server, variables, args.history, args.rounds), sep="\n", flush=True)
         if args.only in (None, "http"):
             bare_repository(base / "http" / "srv" / "g.git", "http.receivepack=true")
             with git_over_http(base / "http") as address:

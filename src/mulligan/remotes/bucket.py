@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from hashlib import sha256
 from typing import Any, NamedTuple
 
@@ -353,8 +354,26 @@ class Bucket(Sealed):
             mark = marks.get(machine, ChainMark())
             numbers = self.numbers(machine, mark.number)
             if numbers:
-                found.append(walk_chain(self.remote.name, self.timeline, machine, mark, numbers, self._segment))
+                found.append(self._walk(machine, mark, numbers))
         return found
+
+    def _walk(self, machine: str, mark: ChainMark, numbers: list[int]) -> Arrived:
+        """Reads a chain; in a lazy clone, which reads it again for each fetch, all but its end from what is kept here."""
+        if self.remote.lazy:
+            try:
+                return walk_chain(
+                    self.remote.name, self.timeline, machine, mark, numbers, partial(self._kept, max(numbers))
+                )
+            except RemoteDamaged:
+                self.spool.drop_segments()  # the chain may have begun anew
+        return walk_chain(self.remote.name, self.timeline, machine, mark, numbers, self._segment)
+
+    def _kept(self, newest: int, machine: str, number: int) -> bytes:
+        data = self.spool.segment(f"{machine}-{number}") if number != newest else None
+        if data is None:
+            data = self._segment(machine, number)
+            self.spool.keep_segment(f"{machine}-{number}", data)
+        return data
 
     def look_anew(self) -> None:
         """Has nothing to prepare: segments can be read again at any time."""

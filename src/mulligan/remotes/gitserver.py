@@ -265,11 +265,12 @@ class GitServer:
         self, marks: dict[str, ChainMark], *, own: str = "", only: str = "", rows_only: bool = False
     ) -> list[Arrived]:
         """Fetches every chain (or `only` one) and returns the segments after those that are known; with `rows_only`, no contents."""
-        if rows_only:
+        for _ in range(2 if rows_only else 0):
             try:
                 return self._receive(marks, own, only, shallow=True)
             except RemoteDamaged:
-                pass  # a chain without a whole log: its segments are read from commit to commit
+                self.spool.start_over()  # earlier segments may not be here any more
+        # A chain without a whole log: its segments are read from commit to commit.
         return self._receive(marks, own, only, shallow=False)
 
     def _receive(self, marks: dict[str, ChainMark], own: str, only: str, *, shallow: bool) -> list[Arrived]:
@@ -416,7 +417,7 @@ class GitServer:
         """Keeps the ends of the chains, so that git can say what is here, and drops everything else that was fetched."""
         for mark in marks.values():
             if mark.tip and self.spool.objects.has(tip := bytes.fromhex(mark.tip)):
-                self.spool.keep(tip)
+                self.spool.keep(tip, whole=self.spool.is_shallow())
         self.spool.clear()
 
 

@@ -32,7 +32,17 @@ from mulligan.safefs.lock import exclusive
 from mulligan.store.objects import ObjectStore
 from mulligan.store.pack_writer import remove_pack
 
-_DIRECTORIES = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/chains", b"refs/replace", b"tmp", b"out")
+_DIRECTORIES = (
+    b"objects",
+    b"objects/info",
+    b"objects/pack",
+    b"refs",
+    b"refs/chains",
+    b"refs/replace",
+    b"tmp",
+    b"out",
+    b"segments",
+)
 _PIECE = 1 << 20
 # How deep the trees of a chain's commit are: its files, `log/`, and the groups in that.
 _DEEPEST = 3
@@ -205,8 +215,8 @@ class Spool:
         with self.directory.child(b"out") as out:
             out.unlink(name.encode(), missing_ok=True)
 
-    def keep(self, tip: bytes) -> None:
-        """Keeps the end of a chain when everything else goes: its commit, its trees and the files in the first of them."""
+    def keep(self, tip: bytes, *, whole: bool = False) -> None:
+        """Keeps the end of a chain when everything else goes: its commit, its trees and the files in the first, or `whole` ones."""
         commit = self.objects.read(tip, COMMIT)
         self.add(COMMIT, commit)
         waiting = [parse_commit(commit).tree]
@@ -217,9 +227,28 @@ class Spool:
                     self.add(TREE, self.objects.read(tree, TREE))
                     entries = self.objects.read_tree(tree)
                     waiting += [entry.oid for entry in entries if entry.mode == MODE_DIR]
-                    for entry in entries if depth == 0 else ():
-                        if entry.mode != MODE_DIR:
+                    for entry in entries if whole or depth == 0 else ():
+                        if entry.mode != MODE_DIR and self.objects.has(entry.oid):
                             self.add(BLOB, self.objects.read(entry.oid, BLOB))
+
+    def segment(self, name: str) -> bytes | None:
+        """Returns a segment that was kept here, None where there is none."""
+        with self.directory.child(b"segments") as place:
+            return place.read(name.encode(), limit=64 << 20) if place.exists(name.encode()) else None
+
+    def keep_segment(self, name: str, data: bytes) -> None:
+        """Keeps a segment, so that it need not be asked for again."""
+        with self.directory.child(b"segments") as place:
+            temporary = b"tmp-" + name.encode()
+            place.unlink(temporary, missing_ok=True)
+            write_synced(place, temporary, [data], "a segment")
+            place.rename(temporary, name.encode())
+
+    def drop_segments(self) -> None:
+        """Removes the segments that are kept here."""
+        with self.directory.child(b"segments") as place:
+            for name in place.names():
+                place.unlink(name, missing_ok=True)
 
     def is_shallow(self) -> bool:
         """Returns whether chains were fetched without what they lead to."""

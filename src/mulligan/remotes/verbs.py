@@ -124,7 +124,7 @@ class Remotes:
             only = [row for row in copies.only_remote() if row[1].checkpoint.held_by == name]
             if only and not forced:
                 raise UserError(
-                    f"The contents of {len(only)} checkpoints are only on {name}. Nothing was removed.",
+                    f"The contents of {len(only)} checkpoint{'s' * (len(only) > 1)} are only on {name}. Nothing was removed.",
                     hint=f"Bring them here first: mulligan pull {name} --all; or drop them from the log: mulligan remote rm {name} -y",
                 )
             with store.database.transaction():

@@ -6,7 +6,7 @@ Several machines push, pull, forget, expire and collect at random, are killed at
 Each history has 2 or 5 machines on one remote (a git daemon, encrypted or not, or an object store by moto). About 2 of 5 pushes,
 pulls and collections are killed before or after a random request, and as many have their connection cut at a random byte, in
 either direction, once or until the command ends. A model knows what each machine saved. At the end all of them push and pull,
-and a new clone is made. Then: no saved checkpoint is lost or changed, nothing forgotten came back, every store passes our check
+and a new clone is made. About half of the clones are lazy, and fetch contents in between. Then: no saved checkpoint is lost or changed, nothing forgotten came back, every store passes our check
 and `git fsck`.
 """
 
@@ -18,7 +18,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
@@ -27,7 +27,7 @@ import mulligan
 from cutting import Cutter, cutter
 from fleet import bare_repository, check_store, git_daemon, object_store
 from loose_builds import replaced
-from mulligan.errors import MulliganError, RemoteFailed, UnknownPath
+from mulligan.errors import MulliganError, RemoteDamaged, RemoteFailed, UnknownPath
 from mulligan.remotes import bucket, gitserver, pull
 from mulligan.remotes.clone import clone_into, make_empty
 from mulligan.remotes.records import RemoteRecords
@@ -35,6 +35,7 @@ from tally import Tally, parser, workplace
 
 PATHS = ("a", "b", "dir/c", "dir/d")
 STEPS = 28
+_UNTOUCHED = ("Your checkpoints here are untouched", "Nothing was changed")
 #: A git server, one that cannot read what it keeps, an object store.
 WAYS = ("git", "sealed", "bucket")
 
@@ -81,7 +82,7 @@ class Killer:
         except Killed:
             pass
         except RemoteFailed as error:
-            if self.relay.cuts == before or "Your checkpoints here are untouched" not in error.message:
+            if self.relay.cuts == before or not any(said in error.message for said in _UNTOUCHED):
                 raise
         finally:
             self.left = -1
@@ -134,18 +135,20 @@ class History:
         self.made: dict[str, frozenset[str]] = {}  # by checkpoint: what its machine had forgotten when it was made
         self.story: list[str] = []
         self.wrong: list[str] = []
+        self.fetched = 0
 
     def run(self) -> None:
         first = self.machines[0]
         first.root.mkdir(parents=True)
-        self._save(first)
+        for _ in range(self.random.choice((1, 3))):
+            self._save(first)
         first.open().remotes.add("hub", self.url, machine=first.name, encrypt=self.encrypted)
         first.ws.remotes.push("hub")
         for machine in self.machines[1:]:
             make_empty(str(machine.root))
-            clone_into(machine.open(), self.url, machine=machine.name)
+            clone_into(machine.open(), self.url, machine=machine.name, lazy=self.random.random() < 0.5)
             self._learn(machine)
-        steps = [self._save] * 6 + [self._push] * 6 + [self._pull] * 5 + [self._delete, self._forget, self._restore, self._local_gc, self._anew, self._collect, self._collect_between]  # fmt: skip
+        steps = [self._save] * 6 + [self._push] * 6 + [self._pull] * 5 + [self._fetch] * 4 + [self._delete, self._forget, self._restore, self._local_gc, self._anew, self._collect, self._collect_between]  # fmt: skip
         for _ in range(STEPS):
             machine = self.random.choice(self.machines)
             step = self.random.choice(steps)
@@ -196,7 +199,7 @@ class History:
 
     def _pull(self, machine: Machine) -> None:
         with self.killer.armed(self.random):
-            report = machine.open().remotes.pull(self._name(machine))
+            report = machine.open().remotes.pull(self._name(machine), everything=self.random.random() < 0.1)
             if report.refused:
                 self.wrong.append(f"{machine.name} refused {report.refused[:2]}")
             self._compare_forgotten(machine)
@@ -223,8 +226,22 @@ class History:
     def _restore(self, machine: Machine) -> None:
         others = [each for each in machine.open().log() if each.machine]
         if others:
-            machine.ws.restore(self.random.choice(others))
+            with suppress(RemoteDamaged):  # contents that a lazy clone does not have, and that are gone there
+                machine.ws.restore(self.random.choice(others))
             self._learn(machine)
+
+    def _fetch(self, _machine: Machine) -> None:
+        """Some lazy clone reads a checkpoint whose contents are only on the remote; one that is gone there is refused."""
+        lacking = [(each, row) for each in self.machines for row in each.open().log() if row.held_by]
+        if not lacking:
+            return
+        machine, row = self.random.choice(lacking)
+        with self.killer.armed(self.random):
+            with suppress(RemoteDamaged):  # deleted or rewritten there since the last pull
+                machine.ws.contents(row)
+                self.fetched += 1
+            return
+        machine.restart()
 
     def _local_gc(self, machine: Machine) -> None:
         machine.open().prune()
@@ -279,7 +296,8 @@ class History:
             notes = [note.what for note in RemoteRecords(store).forgotten()]
         for each in ws.log():
             if each.machine:
-                held = contents(ws, each)
+                # Of a row whose contents are on the remote, the names that it shows.
+                held = contents(ws, each) if not each.held_by else each.files_changed
                 for what in notes:
                     if what.path in held and what.id not in self.made[each.id]:
                         self.wrong.append(
@@ -302,7 +320,7 @@ class History:
                         files.pop(path, None)
         make_empty(str(self.place / "new"))
         fresh = mulligan.open(self.place / "new", store=self.place / "new.store")
-        clone_into(fresh, self.url, machine="new")
+        clone_into(fresh, self.url, machine="new", lazy=self.random.random() < 0.5)
         for machine in self.machines:
             self._compare_own(machine)
             for reader in (*(other.ws for other in self.machines if other is not machine), fresh):
@@ -429,6 +447,7 @@ def main() -> int:
                 steps=len(history.story),
                 kills=killer.kills - kills,
                 cuts=killer.cuts - cuts,
+                fetches=history.fetched,
                 **{f"through {each}": int(each == way) for each in WAYS},
             )
             shutil.rmtree(where, ignore_errors=True)

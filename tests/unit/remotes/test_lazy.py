@@ -15,10 +15,12 @@ import mulligan.aio
 from fleet import bare_repository, check_store, git_daemon, joined, machine, object_store
 from mulligan.errors import ContentsElsewhere, RemoteDamaged, RemoteFailed, UnknownPath, UserError
 from mulligan.remotes import gitserver
-from mulligan.remotes.bucket import BucketObjects
+from mulligan.remotes.bucket import Bucket, BucketObjects
 from mulligan.remotes.pull import Puller
+from mulligan.remotes.sealedgit import SealedGitServer
 from tools import cli, cli_json
 from tree import put
+from watchers import watched
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,9 @@ def test_a_lazy_clone_lists_everything_and_holds_the_newest(tmp_path, laptop, ur
         check_store(desk)
 
 
-def test_contents_come_when_a_verb_needs_them(tmp_path, laptop, url):
+def test_contents_come_when_a_verb_needs_them(tmp_path, laptop, url, monkeypatch):
+    for storage in (gitserver.GitServer, SealedGitServer, Bucket):  # and nothing else comes along
+        monkeypatch.setattr(storage, "fetch_again", lambda *_: pytest.fail("a whole chain was fetched"))
     with joined(tmp_path, "desk", url, lazy=True) as desk:
         assert desk.cat("laptop:s1", "src/app.py") == b"print(1)\n" * 100
         assert only_listed(desk) == {"first of laptop", "s0", "s2"}
@@ -346,6 +350,26 @@ def test_the_directory_of_a_remote_can_be_deleted_at_any_time(tmp_path, laptop, 
 
 
 # -- on the command line ----------------------------------------------------------------------------
+
+
+def test_a_watcher_leaves_the_network_to_its_client(project, tmp_path):
+    """It may not have the user's keys, and others wait for it."""
+    url = bare_repository(tmp_path / "t.git")
+    for number in range(3):
+        put(project, "a", str(number))
+        cli_json("save", f"s{number}", cwd=project)
+    cli_json("remote", "add", "hub", url, "--as", "laptop", cwd=project)
+    cli_json("push", cwd=project)
+    cli_json("clone", "--lazy", url, "copy", cwd=tmp_path)
+    with watched(tmp_path / "copy") as process:
+        asked = tmp_path / "asked"
+        wrapper = put(tmp_path, "bin/git", f'#!/bin/sh\necho $PPID >> {asked}\nexec {shutil.which("git")} "$@"\n')
+        wrapper.chmod(0o755)
+        env = {"PATH": f"{wrapper.parent}:{os.environ['PATH']}"}
+        assert cli("cat", "laptop:s0:a", cwd=tmp_path / "copy", **env).stdout == "0"
+        assert cli("restore", "laptop:s1", "-y", cwd=tmp_path / "copy", **env).returncode == 0
+        assert str(process.pid) not in asked.read_text().split()
+    assert (tmp_path / "copy" / "a").read_text() == "1"
 
 
 def test_a_lazy_clone_on_the_command_line(project, tmp_path):
