@@ -160,7 +160,7 @@ def _regular(
         after = os.fstat(fd)
     finally:
         syscalls.calls.close(fd)
-    if len(data) != st.st_size or fields(st) != fields(after):
+    if len(data) != st.st_size or not _same(st, after):
         return None
     if check_secrets and (secret := secret_content(data[:_HEAD])):
         raise UnreadableFile(SECRET, secret)
@@ -187,7 +187,7 @@ def _streamed(fd: int, st: os.stat_result, sink: Sink, *, check_secrets: bool) -
         oid = sink.add_stream(st.st_size, _chunks(fd, st.st_size))
     except ValueError:
         return None  # grew or shrank while it was read
-    return oid if fields(st) == fields(os.fstat(fd)) else None
+    return oid if _same(st, os.fstat(fd)) else None
 
 
 def _chunks(fd: int, size: int) -> Iterator[bytes]:
@@ -211,11 +211,15 @@ def _link(directory: Directory, name: bytes, st: os.stat_result, sink: Sink) -> 
         raise
     except OSError:
         return None  # no link any more: look again
-    if fields(st) != fields(directory.stat(name)):
+    if not _same(st, directory.stat(name)):
         return None
     oid = object_id(BLOB, target)
     sink.add_hashed(oid, BLOB, target)
     return oid
+
+
+def _same(before: os.stat_result, after: os.stat_result) -> bool:
+    return fields(before) == fields(after)
 
 
 _DATABASE_ROUNDS = 3
