@@ -24,6 +24,7 @@ class Cutter:
         self._stays, self._resets = False, False
         self.bytes = self.cuts = 0
         self._open: set[socket.socket] = set()
+        self._half: set[socket.socket] = set()  # from which nothing more comes
         self._thread = threading.Thread(target=self._accept, daemon=True)
         self._thread.start()
 
@@ -82,8 +83,15 @@ class Cutter:
                     break
             else:
                 target.shutdown(socket.SHUT_WR)
+        with self._held:
+            ended = not {source, target} & self._half  # the other direction goes on
+            self._half ^= {source}
+            if ended:
                 return
-        self._open -= {source, target}
+            self._half -= {source, target}
+            self._open -= {source, target}
+        source.close()
+        target.close()
 
 
 def _end(link: socket.socket, *, resets: bool) -> None:
