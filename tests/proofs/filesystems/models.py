@@ -195,7 +195,9 @@ def trusts_whole_seconds() -> Iterator[None]:
 BUILDS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "good": nullcontext,
     # As `os.listdir` does it: a directory is rewound after it was read, and not before.
-    "never-rewinds": lambda: replaced(Directory, texts=lambda self: os.listdir(self.fd)),
+    "never-rewinds": lambda: replaced(
+        Directory, names=lambda self: [os.fsencode(name) for name in os.listdir(self.fd)]
+    ),
     "reads-within-a-second": reads_within_a_second,
     "trusts-whole-seconds": trusts_whole_seconds,
 }
