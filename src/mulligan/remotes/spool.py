@@ -278,12 +278,13 @@ class Spool:
         self._drop_loose(kept)
 
     def _drop_loose(self, kept: Collection[bytes] = ()) -> None:
+        names = {each.hex().encode("ascii") for each in kept}
         with self.directory.child(b"objects") as objects:
             for folder in objects.names():
                 if len(folder) == 2:
                     with objects.child(folder) as place:
                         for name in place.names():
-                            if not kept or bytes.fromhex((folder + name).decode("ascii")) not in kept:
+                            if folder + name not in names:
                                 place.unlink(name, missing_ok=True)
 
     def start_over(self) -> None:

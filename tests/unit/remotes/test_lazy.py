@@ -349,6 +349,18 @@ def test_the_directory_of_a_remote_can_be_deleted_at_any_time(tmp_path, laptop, 
         check_store(desk)
 
 
+@pytest.mark.parametrize("url", ["git", "encrypted git"], indirect=True)
+def test_objects_that_a_killed_git_left_half_written_do_not_stop_a_push(laptop, url):
+    """Git writes a loose object as tmp_obj_…; tidying removes it once there are many objects."""
+    for objects in Path(laptop.store_path, "remotes").glob("**/objects"):
+        for number in range(20):
+            put(objects / "17", f"tmp_obj_{number}", "half")
+    put(Path(laptop.root), "later", "1")
+    laptop.save("later")
+    assert laptop.push().checkpoints == 1
+    assert not list(Path(laptop.store_path, "remotes").glob("**/tmp_obj_*"))
+
+
 # -- on the command line ----------------------------------------------------------------------------
 
 
