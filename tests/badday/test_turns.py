@@ -127,16 +127,18 @@ def test_what_changed_since_a_save_is_undone_first_where_no_turn_waits(project, 
 
 def test_a_background_writer_does_not_hide_the_turn(project, agent):
     agent.turn("start a server", "echo start > server.out; rm src/shop.py; echo x > junk.txt")
-    stop = threading.Event()
+    stop, ticked = threading.Event(), threading.Event()
 
     def serve() -> None:
         while not stop.wait(0.02):
             with open(project / "server.out", "a", encoding="utf-8") as file:
                 file.write("tick\n")
+            ticked.set()
 
     writer = threading.Thread(target=serve)
     writer.start()
     try:
+        assert ticked.wait(30)
         said = typed(project, "undo", expect=3)
     finally:
         stop.set()
