@@ -271,7 +271,11 @@ class GitServer:
             except RemoteDamaged:
                 self.spool.start_over()  # earlier segments may not be here any more
         # A chain without a whole log: its segments are read from commit to commit.
-        return self._receive(marks, own, only, shallow=False)
+        try:
+            return self._receive(marks, own, only, shallow=False)
+        except RemoteDamaged:
+            self.spool.start_over()  # git did not send what an earlier pull fetched, and that is not kept
+            return self._receive(marks, own, only, shallow=False)
 
     def _receive(self, marks: dict[str, ChainMark], own: str, only: str, *, shallow: bool) -> list[Arrived]:
         if self.spool.is_shallow() is not shallow:

@@ -349,6 +349,18 @@ def test_the_directory_of_a_remote_can_be_deleted_at_any_time(tmp_path, laptop, 
         check_store(desk)
 
 
+def test_everything_can_be_pulled_more_than_once(tmp_path, laptop, url):
+    with joined(tmp_path, "desk", url) as desk:
+        put(Path(laptop.root), "later", "1")
+        laptop.save("later")
+        laptop.push()
+        for _ in range(2):
+            desk.pull()
+            desk.remotes.pull(everything=True)
+        assert desk.cat("laptop:later", "later") == b"1"
+        check_store(desk)
+
+
 @pytest.mark.parametrize("url", ["git", "encrypted git"], indirect=True)
 def test_objects_that_a_killed_git_left_half_written_do_not_stop_a_push(laptop, url):
     """Git writes a loose object as tmp_obj_…; tidying removes it once there are many objects."""
