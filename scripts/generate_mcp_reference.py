@@ -23,7 +23,7 @@ HEAD = f"""\
 
 <!-- Written by scripts/generate_mcp_reference.py from the server itself; edit that. -->
 
-`mulligan mcp` serves the Model Context Protocol on standard input and output; how to give it to an agent is in [the guide](../howto/mcp.md).
+`mulligan mcp` serves the Model Context Protocol on standard input and output, `mulligan mcp --http` over streamable HTTP on 127.0.0.1 with a token; how to give it to an agent is in [the guide](../howto/mcp.md).
 
 - The workspace is fixed when the server starts. No tool takes a directory.
 - No tool deletes a checkpoint, frees the store or forgets a path, and nothing that the server does pushes an older checkpoint out ([why](../decisions/0012-the-model-cannot-delete-history.md)).

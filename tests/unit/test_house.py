@@ -77,8 +77,10 @@ ALLOWED = {
     "adapters": _ALL | {"hooks"},
     "install": _DISK,
     "forks": _ALL | {"committing", "loop"},
-    "mcp": _ALL | {"forks"},
-    "ui": _WORDS | {"safefs", "scan", "timeline", "history", "steps", "engine", "forks", "present"},
+    # What the servers of `mcp` and `ui` both need to be safe from web sites; it knows nothing of ours.
+    "loopback": set(),
+    "mcp": _ALL | {"forks", "loopback"},
+    "ui": _WORDS | {"loopback", "safefs", "scan", "timeline", "history", "steps", "engine", "forks", "present"},
     "plugin": {"dialects", "errors"},
     "__init__": _ALL,
     "__main__": {"cli"},

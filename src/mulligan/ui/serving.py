@@ -6,9 +6,10 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
+from mulligan.loopback import server_of
 
 if TYPE_CHECKING:
+    import uvicorn
     from starlette.types import ASGIApp
 
     from mulligan.ui.live import LiveStreams
@@ -19,18 +20,7 @@ IDLE = 30 * 60.0
 
 def serve(app: ASGIApp, live: LiveStreams, listener: Any, *, idle: float = IDLE) -> None:
     """Serves until a signal, or until no page was open for a while."""
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        date_header=False,
-        lifespan="off",
-        ws="none",
-        timeout_graceful_shutdown=2,
-    )
-    server = uvicorn.Server(config)
-    asyncio.run(_run(server, live, listener, idle))
+    asyncio.run(_run(server_of(app), live, listener, idle))
 
 
 async def _run(server: uvicorn.Server, live: LiveStreams, listener: Any, idle: float) -> None:

@@ -1,22 +1,26 @@
-"""`mulligan mcp`: the MCP server on standard input and output."""
+"""`mulligan mcp`: the MCP server on standard input and output, or on a port of this machine."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import secrets
+import sys
+from contextlib import suppress
 from typing import Any, BinaryIO
 
-from mulligan.cli.arguments import version
+from mulligan.cli.arguments import bounded, version
 from mulligan.cli.command import Result
-from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
-from mulligan.cli.failure import write_report
+from mulligan.cli.failure import interrupted_by_signals, write_report
+from mulligan.cli.listening import listening
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
 
-__all__ = ["add_arguments", "render"]
-USAGE = "mcp"
+__all__ = ["render"]
+USAGE = "mcp [--http [--port N]]"
 DESCRIPTION = """\
 Serve the Model Context Protocol on standard input and output, for an agent that starts it.
 Where nothing can be protected, as in a home directory, it serves the project that the client names as its root, if it names one;
@@ -24,17 +28,34 @@ otherwise it answers each call with the reason.
 
 The workspace is fixed here: the one that `-C DIR`, or the current directory, means. The agent can save, list, compare, read, plan
 and apply restores, undo and redo. It cannot delete a checkpoint, name another directory, or apply a plan that it was not shown.
+
+With `--http` it serves clients that connect to an address, on 127.0.0.1 only, until Ctrl-C. It prints the address and a token,
+new with each start, as the lines of a client's configuration. With `--json` they are the first line, as JSON.
 """
 EXAMPLES = (
     ("mulligan mcp", "what an agent starts; see docs/howto/mcp.md for the lines of its configuration"),
     ("mulligan -C ~/shop mcp", "for a client that starts it somewhere else"),
+    ("mulligan mcp --http", "for a client that connects to an address"),
 )
 EXIT_CODES = (0, 1)
 
 
-def run(context: Context, _args: argparse.Namespace) -> Result:
-    """Serves until the client leaves."""
-    if context.json:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's own arguments."""
+    parser.add_argument("--http", action="store_true", help="serve on a port of 127.0.0.1, with a token")
+    parser.add_argument(
+        "--port",
+        type=bounded("port", 0, 65535, int),
+        metavar="N",
+        help="with --http: the port (default: any that is free)",
+    )
+
+
+def run(context: Context, args: argparse.Namespace) -> Result:
+    """Serves until the client leaves; with `--http`, until it is interrupted."""
+    if not args.http and args.port is not None:
+        raise UserError("A port is for --http.", hint=f"mulligan mcp --http --port {args.port}")
+    if not args.http and context.json:
         raise UserError("The protocol has its own JSON; --json is not for it.", hint="mulligan mcp")
     try:
         from mulligan.mcp.session import converse
@@ -44,6 +65,8 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
         raise UserError(
             "The MCP server needs the official SDK, and it is not installed.", hint="pip install 'mulligan[mcp]'"
         ) from None
+    if args.http:
+        return _serve(context, args.port or 0)
     from mulligan.mcp.unopened import Unopened
 
     workspace: Any
@@ -56,6 +79,38 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     source, sink = _claim_streams()
     converse(workspace, source, sink, version(), lambda error: write_report(error, ["mcp"], context.environ), reopen)
     return Result(None, dict)
+
+
+def _serve(context: Context, port: int) -> Result:
+    """Serves over HTTP until it is interrupted. The token is printed and kept nowhere."""
+    from mulligan.mcp.http import PATH, serve
+
+    token = secrets.token_urlsafe(32)
+    with listening(port, "mulligan mcp --http") as listener:
+        workspace = _open(context)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}{PATH}"
+        with suppress(KeyboardInterrupt), interrupted_by_signals():
+            _announce(context, url, token)
+            serve(workspace, listener, token, version(), lambda error: write_report(error, ["mcp"], context.environ))
+    return Result(None, dict)
+
+
+def _announce(context: Context, url: str, token: str) -> None:
+    if context.json:
+        context.json = (
+            False  # before the line, which a signal may follow: the end of the server is not a second document
+        )
+        sys.stdout.write(json.dumps({"url": url, "token": token}) + "\n")
+        sys.stdout.flush()
+        return
+    server = {"type": "http", "url": url, "headers": {"Authorization": f"Bearer {token}"}}
+    context.out.line(f"The MCP server of this project: {url}")
+    context.out.line(
+        "For the configuration of a client; the token opens this server until it ends, so keep it to yourself:"
+    )
+    context.out.line(json.dumps({"mcpServers": {"mulligan": server}}))
+    context.out.line("Ctrl-C ends it.")
+    context.out.stream.flush()
 
 
 def _open(context: Context) -> Workspace:

@@ -15,6 +15,7 @@ from mulligan.cli.arguments import bounded, version
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals, write_report
+from mulligan.cli.listening import listening
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
 from mulligan.present.text import count
@@ -69,7 +70,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
             url = browser.further_link(place)
             _announce(context, url, place, opens=not args.no_open, again=True)
             return Result(url, lambda: {"url": url})
-        with _listening(args.port, browser.last_port(place)) as listener:
+        with listening(args.port, "mulligan ui --port 0", browser.last_port(place)) as listener:
             page, app, url = _built(context, args, listener)
             browser.remember(place, url.partition("/#")[0], page.logins.key)
             with suppress(KeyboardInterrupt), interrupted_by_signals():
@@ -96,24 +97,6 @@ def _export(context: Context, args: argparse.Namespace) -> Result:
     remove_user_file(target)
     write_private_file(os.path.dirname(target), os.path.basename(target), page)
     return Result((args.export, entries, len(page)), lambda: {"exported": target, "entries": entries})
-
-
-def _listening(port: int, last: int) -> socket.socket:
-    """Listens at a port; at any free one for 0, best at the last one, where open pages ask for this server."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port or last))
-        listener.listen()  # before the address is printed: a browser that asks at once waits, and is not refused
-    except (OSError, OverflowError) as error:
-        listener.close()
-        if last and not port:
-            return _listening(0, 0)
-        raise UserError(
-            f"Port {port} cannot be used ({getattr(error, 'strerror', '')}). Nothing was started.",
-            hint="mulligan ui --port 0",
-        ) from None
-    return listener
 
 
 def _built(context: Context, args: argparse.Namespace, listener: socket.socket) -> tuple[Any, Any, str]:
