@@ -210,13 +210,14 @@ class GitServer:
         return self.spool.add(TREE, encode_tree(entries))
 
     def _own_tip(self, before: ChainMark, machine: str) -> bytes:
-        """Returns the end of this machine's chain, and has git send it where the spool was deleted."""
+        """Returns the end of this machine's chain, and has git send it where the spool was deleted; raises Diverged."""
         tip = bytes.fromhex(before.tip)
         if not self._has(tip):
             self._fetch([f"+{self._ref(machine)}:refs/chains/{machine}"])
             self.spool.objects.refresh()
-            if self.spool.objects.has(tip):
-                self.spool.keep(tip)
+            if not self.spool.objects.has(tip):
+                raise Diverged  # the chain was begun anew there, by a push that did not get to note it
+            self.spool.keep(tip)
         return tip
 
     def _has(self, oid: bytes) -> bool:

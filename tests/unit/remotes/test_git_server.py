@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -118,6 +119,28 @@ def test_a_push_that_was_killed_after_the_server_had_it_is_not_sent_twice(laptop
         records.set_mark("team", records.machine(), ChainMark())
     assert laptop.push().segments == 0
     assert subprocess.run(["git", "-C", url, "rev-parse", refs(url)[0]], capture_output=True, check=True).stdout == tip
+
+
+def test_a_chain_begun_anew_by_a_push_that_was_killed_is_recognised_without_the_remotes_directory(
+    laptop, url, tmp_path
+):
+    """The store still names the old end of its chain, which neither the server nor this machine has any more."""
+    laptop.push()
+    with laptop.bench.reading() as store:
+        records = RemoteRecords(store)
+        mark, held = records.marks("team")[records.machine()], records.pushed("team")
+    laptop.remotes.push("team", full=True)
+    with laptop.bench.writing("test"), laptop.bench.store.database.transaction():
+        records = RemoteRecords(laptop.bench.store)
+        records.set_mark("team", records.machine(), mark)
+        records.set_pushed("team", held)
+    shutil.rmtree(Path(laptop.store_path, "remotes"))
+    subprocess.run(["git", "-C", url, "gc", "-q", "--prune=now"], check=True)
+    put(Path(laptop.root), "a", "1")
+    laptop.save("second")
+    assert laptop.push().checkpoints == 1
+    with joined(tmp_path, "desk", url) as desk:
+        assert desk.cat("laptop:second", "a") == b"1"
 
 
 def test_two_copies_of_a_store_do_not_write_one_chain(tmp_path, laptop, url):
