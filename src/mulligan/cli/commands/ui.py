@@ -122,9 +122,9 @@ def _announce(context: Context, url: str, place: browser.Place, *, opens: bool, 
     """Prints the address, opens the browser where there is one, and says what to type where there is none."""
     if context.json:
         if not again:
+            context.json = False  # the end of the server, also right after this line, is not a second document
             sys.stdout.write(json.dumps({"url": url}) + "\n")
             sys.stdout.flush()
-            context.json = False  # said already: the end of the server is not a second document
         return
     first = "The timeline is open already" if again else "The timeline of this project"
     context.out.line(f"{first}: {url}")
