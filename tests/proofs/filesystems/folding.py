@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import ctypes.util
 import errno
 import os
 import shutil
@@ -187,8 +188,15 @@ class Folding:
         return self._names.as_given(path)
 
 
+def choose_library() -> None:
+    """Has mfusepy use version 3 of the library, which knows renames with flags, where version 2 is installed too."""
+    if found := ctypes.util.find_library("fuse3"):
+        os.environ.setdefault("FUSE_LIBRARY_PATH", found)
+
+
 def serve(backing: str, point: str, operations: Folding) -> None:
     """Serves until it is unmounted."""
+    choose_library()
     import mfusepy
 
     class WithFlags(mfusepy.FUSE):
@@ -211,6 +219,7 @@ def serve(backing: str, point: str, operations: Folding) -> None:
 
 def why_not() -> str:
     """Why such a file system cannot be had here; empty if it can."""
+    choose_library()
     try:
         import mfusepy  # noqa: F401
     except (ImportError, OSError) as error:

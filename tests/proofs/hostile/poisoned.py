@@ -307,7 +307,7 @@ def deletes() -> None:
 
     def run(desk: tools.Desk, given: dict[str, Any]) -> dict[str, Any]:
         workspace = desk.workspace
-        workspace.settings = workspace.settings._replace(append_only=False)
+        workspace.bench.settings = workspace.settings._replace(append_only=False)
         return {"deleted": workspace.delete(given["ref"]).id}
 
     words = {name: text("-", most=200) for name in ("ref", "path", "id")}

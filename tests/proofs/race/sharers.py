@@ -115,9 +115,9 @@ class _ByNumber(lock.Pin):
 
 
 def _pins_by_process() -> AbstractContextManager[None]:
-    from mulligan.engine import workspace as engine
+    from mulligan.engine import guard
 
-    return replaced(engine, Pin=_ByNumber)
+    return replaced(guard, Pin=_ByNumber)
 
 
 SCENES: dict[str, Callable[[Path, random.Random, str], list[str]]] = {
