@@ -404,6 +404,9 @@ def connect_to_read(path: str) -> sqlite3.Connection:
         if _size_of(path + "-wal"):
             raise  # the newest checkpoints may be there alone: an answer without them would be wrong
         connection = connect(f"{place}?immutable=1", uri=True)
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
