@@ -139,11 +139,13 @@ def about(store: Store) -> dict[str, Any]:
     """Returns what a fleet shows of this machine: how many checkpoints, which agents, the last step."""
     newest = store.checkpoints.newest(limit=1)
     last = newest[0].checkpoint if newest else None
-    agents = store.database.rows("SELECT DISTINCT session FROM deed ORDER BY seq DESC LIMIT 20")
+    agents = store.database.rows(
+        "SELECT json_extract(about, '$.agent'), max(seq) FROM deed GROUP BY 1 ORDER BY 2 DESC LIMIT 20"
+    )
     return {
         "checkpoints": store.checkpoints.count(),
         "bytes": store.objects.disk_bytes(),
-        "sessions": len(agents),
+        "agents": [str(row[0])[:100] for row in agents if row[0]],
         "last": {"id": last.id, "name": last.name[:200], "kind": last.kind, "at": last.created_at.isoformat()}
         if last
         else None,

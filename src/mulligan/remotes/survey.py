@@ -50,7 +50,7 @@ def chains(
 
 
 def fleet(storage: Storage, records: RemoteRecords) -> list[dict[str, Any]]:
-    """Returns one row for each machine of a remote: its name, when it was last seen, its last checkpoint, sizes."""
+    """Returns one row for each machine of a remote: its name, when it was last seen, its agents, its last checkpoint, sizes."""
     found, bad = chains(storage, rows_only=True)
     own = records.machine()
     names = _names(found)
@@ -67,7 +67,7 @@ def _row(each: Arrived, own: str) -> dict[str, Any]:
         "machine": each.machine, "name": newest.name, "this": each.machine == own,
         "last_seen": datetime.fromtimestamp(min(max(newest.at, 0), 1 << 62) / 1e9, UTC).isoformat(timespec="seconds"),
         "segments": newest.number, "checkpoints": _whole(about.get("checkpoints")), "bytes": _whole(about.get("bytes")),
-        "sessions": len(sessions), "last": _last(each), "packed": sum(pack.size for segment in each.segments for pack in segment.packs),
+        "sessions": len(sessions), "agents": _names_of_agents(about.get("agents")), "last": _last(each), "packed": sum(pack.size for segment in each.segments for pack in segment.packs),
     }  # fmt: skip
 
 
@@ -79,6 +79,10 @@ def _names(found: list[Arrived]) -> dict[str, str]:
 
 def _whole(value: Any) -> int:
     return value if isinstance(value, int) and 0 <= value < 1 << 62 else 0
+
+
+def _names_of_agents(told: Any) -> list[str]:
+    return [each[:100] for each in told[:20] if isinstance(each, str)] if isinstance(told, list) else []
 
 
 def _last(each: Arrived) -> dict[str, Any] | None:
@@ -137,13 +141,13 @@ def part_of(text: str) -> float:
 
 def as_html(name: str, rows: list[dict[str, Any]]) -> str:
     """Returns a fleet as one page."""
-    cells = ("name", "last_seen", "checkpoints", "sessions", "bytes")
+    cells = ("name", "last_seen", "checkpoints", "sessions", "agents", "bytes")
     head = "".join(f"<th>{each.replace('_', ' ')}</th>" for each in (*cells, "last checkpoint"))
     body = ""
     for row in rows:
         last = row.get("last") or {}
         values = [
-            *(str(row.get(each, "")) for each in cells),
+            *(", ".join(row.get(each, ())) if each == "agents" else str(row.get(each, "")) for each in cells),
             str(last.get("name") or last.get("id", row.get("problem", ""))),
         ]
         body += "<tr>" + "".join(f"<td>{html.escape(value)}</td>" for value in values) + "</tr>\n"

@@ -15,6 +15,8 @@ from fleet import check_store, joined, machine, object_store
 from mulligan.errors import KeyMissing, RemoteFailed, UnknownCheckpoint
 from mulligan.remotes.bucket import Bucket
 from mulligan.remotes.clone import clone_into, make_empty
+from mulligan.remotes.survey import as_html
+from timelines import Agent
 from tools import cli_json
 from tree import put
 
@@ -276,10 +278,12 @@ def test_check_names_what_a_remote_lost(laptop, url):
     assert laptop.remotes.check("team", read_data="100%").ok
 
 
-def test_a_fleet_shows_every_machine(tmp_path, laptop, url):
+def test_a_fleet_shows_every_machine_and_its_agents(tmp_path, laptop, url):
+    Agent(laptop, "codex", "one").tool("Edit", "a", lambda: put(Path(laptop.root), "a", "by an agent"))
     laptop.push()
     with joined(tmp_path, "desk", url) as desk:
         desk.push()
     rows = laptop.remotes.fleet("team")
-    assert {row["name"] for row in rows} == {"laptop", "desk"}
+    assert {row["name"]: row["agents"] for row in rows} == {"laptop": ["codex"], "desk": []}
+    assert "<td>codex</td>" in as_html("team", rows)
     assert {row["name"] for row in laptop.remotes.log("team")} >= {"first of laptop"}

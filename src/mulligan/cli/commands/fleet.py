@@ -13,7 +13,7 @@ from mulligan.remotes.survey import as_html
 
 USAGE = "fleet [NAME] [--html]"
 DESCRIPTION = """\
-Show the machines that push to a remote: when each was last seen, how many checkpoints it has, its last checkpoint.
+Show the machines that push to a remote: when each was last seen, its checkpoints, its agents, its last checkpoint.
 
 Nothing is taken in. With --html, a page is printed.
 """
@@ -54,6 +54,7 @@ def render(context: Context, result: Result) -> None:
                 row.get("last_seen", row.get("problem", "")),
                 count(row.get("checkpoints", 0), "checkpoint"),
                 format_size(row.get("bytes", 0)),
+                visible(", ".join(row.get("agents", ())) or "no agent"),
                 visible(str(last.get("name") or last.get("id", "-"))),
             )
         )
