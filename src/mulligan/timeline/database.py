@@ -399,14 +399,11 @@ def connect_to_read(path: str) -> sqlite3.Connection:
     connection = connect(f"{place}?mode=ro", uri=True)
     try:
         connection.execute("SELECT count(*) FROM meta").fetchone()
-    except sqlite3.OperationalError:
+    except BaseException as error:
         connection.close()
-        if _size_of(path + "-wal"):
-            raise  # the newest checkpoints may be there alone: an answer without them would be wrong
+        if not isinstance(error, sqlite3.OperationalError) or _size_of(path + "-wal"):
+            raise  # the newest checkpoints may be in the log alone: an answer without them would be wrong
         connection = connect(f"{place}?immutable=1", uri=True)
-    except BaseException:
-        connection.close()
-        raise
     return connection
 
 
