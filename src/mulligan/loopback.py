@@ -8,8 +8,9 @@ Who may ask for what is for each server to say.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
@@ -96,9 +97,21 @@ def bears(given: str, token: str) -> bool:
     return hmac.compare_digest(given.encode(), f"Bearer {token}".encode())
 
 
+class LoopbackServer(uvicorn.Server):
+    """A server that ends with all its connections, those too that come while it ends."""
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Accepts no more, lets the connections that were accepted begin, and ends them with the others."""
+        for each in sockets or []:
+            asyncio.get_running_loop().remove_reader(each)
+        for _ in range(3):  # turns of the loop: a connection is accepted, made, and known to the server
+            await asyncio.sleep(0)
+        await super().shutdown(sockets)
+
+
 def server_of(app: ASGIApp) -> uvicorn.Server:
     """Returns a server that logs nothing and gives open requests two seconds when it is asked to end."""
-    return uvicorn.Server(
+    return LoopbackServer(
         uvicorn.Config(
             app,
             log_config=None,

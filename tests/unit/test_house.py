@@ -129,7 +129,7 @@ FENCED_MODULES: dict[str, set[str]] = {
     "http": set(),
     "urllib": {"ui"},  # only to read addresses
     "ssl": set(),
-    "asyncio": {"aio", "loop", "dialects", "mcp", "adapters", "ui"},
+    "asyncio": {"aio", "loop", "loopback", "dialects", "mcp", "adapters", "ui"},
 }
 PATH_METHODS = {"write_text", "write_bytes", "read_text", "read_bytes", "touch", "symlink_to", "hardlink_to"}
 HOME_AND_ENVIRONMENT = {"environ", "environb", "getenv", "getenvb", "putenv", "unsetenv", "expanduser", "expandvars"}
