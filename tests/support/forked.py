@@ -37,22 +37,33 @@ class Forked:
         self._report = os.fdopen(report, "rb", buffering=0)
         self.pid = int(self._report.readline())
         self.returncode: int | None = None
+        #: Held while the report is read: one thread may wait for the end while another asks for it.
+        self._reading = threading.Lock()
 
     def wait(self, timeout: float = 120) -> int:
         """Returns its exit code, negative for a signal."""
-        if self.returncode is None:
-            if not select.select([self._report], [], [], timeout)[0]:
-                raise TimeoutError("the command did not end")
+        with self._reading:
+            code = self._code(timeout)
+        if code is None:
+            raise TimeoutError("the command did not end")
+        return code
+
+    def poll(self) -> int | None:
+        """Returns its exit code, None while it runs."""
+        if not self._reading.acquire(blocking=False):
+            return self.returncode
+        try:
+            return self._code(0)
+        finally:
+            self._reading.release()
+
+    def _code(self, timeout: float) -> int | None:
+        if self.returncode is None and select.select([self._report], [], [], timeout)[0]:
             said = self._report.readline()
             self._report.close()
             assert said, "the server of forks is gone"
             self.returncode = int(said)
         return self.returncode
-
-    def poll(self) -> int | None:
-        """Returns its exit code, None while it runs."""
-        ended = self.returncode is not None or select.select([self._report], [], [], 0)[0]
-        return self.wait() if ended else None
 
     def send_signal(self, number: int) -> None:
         """Sends a signal, unless it has ended."""
