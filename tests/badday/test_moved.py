@@ -32,6 +32,7 @@ def test_a_moved_project_hears_of_adopt(project: Path, moved: Path) -> None:
     assert said in typed(moved, "log")
     assert said in typed(moved, "undo", expect=10)
     assert said in typed(moved, "status")
+    assert said in typed(moved, "check")
     assert said in typed(moved, "save", "three")
     assert said in str(Agent(moved).event("SessionStart", source="startup"))
 
@@ -104,3 +105,7 @@ def test_a_session_that_goes_on_after_the_move_is_undone_turn_by_turn(project: P
     ):
         assert tools.cli_json("undo", cwd=moved)["report"]["undone"]["text"] == text
         assert tree(moved) == left
+
+
+def test_a_check_of_nothing_does_not_claim_checkpoints(project: Path) -> None:
+    assert "nothing was saved here yet" in typed(project, "check")

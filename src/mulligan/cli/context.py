@@ -234,6 +234,14 @@ class Context:
         self.quiet()
         tell(text + "\n", self.err.stream)
 
+    def note_if_moved(self) -> None:
+        """Says where the history is of a project that was moved and has none here."""
+        from mulligan.present.text import moved_words
+        from mulligan.timeline.stores import moved_from
+
+        if old := moved_from(self.settings):
+            self.note(moved_words(old))
+
     def quiet(self) -> None:
         """Wipes the progress line."""
         if self._progress is not None:

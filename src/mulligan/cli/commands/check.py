@@ -48,6 +48,10 @@ def render(context: Context, result: Result) -> None:
     if hasattr(result.value, "packs"):
         _render_remote(context, result.value)
         return
+    if result.value.ok and not result.value.objects:
+        context.out.line(f"{style('green', 'ok')}  nothing was saved here yet, so there was nothing to check")
+        context.note_if_moved()
+        return
     if result.value.ok:
         here = " that is held here" if result.value.only_remote else ""
         words = f"every object of every checkpoint{here} is there and is what it should be"

@@ -11,7 +11,7 @@ from mulligan.cli.bounds import add_bounds, given_bounds
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import KINDS, Checkpoint
-from mulligan.present.text import count, moved_words
+from mulligan.present.text import count
 from mulligan.present.timeline import log_lines
 
 if TYPE_CHECKING:
@@ -131,11 +131,8 @@ def render(context: Context, result: Result) -> None:
         return
     shown, out = result.value, context.out
     if not shown.checkpoints:
-        from mulligan.timeline.stores import moved_from
-
         context.note("No checkpoint to show.")
-        if old := moved_from(context.settings):
-            context.note(moved_words(old))
+        context.note_if_moved()
     out.lines(
         log_lines(
             shown.checkpoints,

@@ -87,12 +87,10 @@ def render(context: Context, result: Result) -> None:
         if said := total_warning(context.settings):
             context.note(f"warning: {said}")
     if saved.parent is None:
-        from mulligan.present.text import moved_words
-        from mulligan.timeline.stores import moved_from, size_warning
+        from mulligan.timeline.stores import size_warning
 
         context.note(f"First checkpoint of {context.settings.workspace}")
-        if old := moved_from(context.settings):
-            context.note(moved_words(old))
+        context.note_if_moved()
         if large := size_warning(saved.first_changed(0)[1]):
             context.note(f"warning: {large}")
         for line in unsaved_lines(saved.not_captured):
