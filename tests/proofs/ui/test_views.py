@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 import pytest
 
 from served import served
@@ -136,3 +138,39 @@ def test_new_steps_are_announced_politely(story, look):
         page.wait_for_selector("text=you are here")
         agent.prompt("Translate everything")
         page.wait_for_selector("[aria-live=polite] >> text=New: Translate everything", state="attached")
+
+
+def test_code_has_the_colours_of_its_language(story, look):
+    with served(story) as client:
+        page = look(client)
+        page.click("text=Add discount codes")
+        page.wait_for_selector("code .tk >> text=raise")
+        page.wait_for_selector("code .ts >> text=Returns the price of everything")
+        plain, word = (
+            page.locator(each).first.evaluate("each => getComputedStyle(each).color") for each in ("code", "code .tk")
+        )
+        assert plain != word
+
+
+def test_the_scrubber_has_a_named_lane_for_each_agent_and_for_you(story, look):
+    with served(story) as client:
+        page = look(client)
+        page.wait_for_selector(".lanes li >> text=you")
+        assert sorted(page.locator(".lanes li").all_inner_texts()) == ["Claude Code", "Codex", "you"]
+
+
+def test_a_step_says_how_long_it_took(story, look):
+    """The story as the server tells it, with one step that began 75 seconds earlier."""
+
+    def longer(route):
+        told = route.fetch().json()
+        step = next(each for entry in told["entries"] for each in entry.get("happened", []) if each["began"])
+        step["began"] = (datetime.fromisoformat(step["at"]) - timedelta(seconds=75)).isoformat()
+        route.fulfill(json=told)
+
+    with served(story) as client:
+        page = look(client)
+        page.route("**/api/steps**", longer)
+        page.reload()
+        page.wait_for_selector(".row.step .took >> text=1 min")
+        page.unroute_all(behavior="wait")

@@ -25,7 +25,7 @@ const LANGUAGES = {
   jsx: "javascript", ts: "typescript", tsx: "typescript", py: "python", pyi: "python", sh: "bash", bash: "bash", zsh: "bash", c: "c", h: "c", cc: "cpp",
   cpp: "cpp", hpp: "cpp", java: "java", kt: "java", go: "go", rs: "rust", rb: "ruby", json: "json", yaml: "yaml", yml: "yaml", toml: "toml", sql: "sql", md: "markdown",
 };
-const SHOWN = { comment: "c", prolog: "c", string: "s", "template-string": "s", char: "s", "attr-value": "s", regex: "s", keyword: "k", boolean: "n", number: "n", constant: "n", function: "f", "class-name": "f", tag: "k", selector: "k", property: "f", "attr-name": "f", builtin: "f", decorator: "f", title: "k", atrule: "k", key: "f" };
+const SHOWN = { comment: "c", prolog: "c", string: "s", "template-string": "s", char: "s", "triple-quoted-string": "s", "string-interpolation": "s", "attr-value": "s", regex: "s", keyword: "k", boolean: "n", number: "n", constant: "n", function: "f", "class-name": "f", tag: "k", selector: "k", property: "f", "attr-name": "f", builtin: "f", decorator: "f", title: "k", atrule: "k", key: "f" };
 const LONGEST = 1000;
 
 export function languageOf(path) {
