@@ -200,7 +200,8 @@ function stuck(found) {
 /** Scrolls to the next or previous hunk. */
 export function jump(direction) {
   const virtual = handle.current;
-  const edge = (virtual?.scrollOffset ?? 0) + SIZES.file;
+  // Of the element: the list itself hears of a scroll a frame later, and a second key may come before that.
+  const edge = (virtual?.scrollElement?.scrollTop ?? 0) + SIZES.file;
   const places = rows.value.flatMap((each, at) => (each.type === "hunk" ? [virtual.getOffsetForIndex(at, "start")[0]] : []));
   const found = direction > 0 ? places.find((place) => place > edge + 1) : places.findLast((place) => place < edge - 1);
   if (found !== undefined) virtual.scrollToOffset(found - SIZES.file);
