@@ -156,14 +156,14 @@ class DockerEnvironment(Environment):
                 f"The engine at {engine.url} runs elsewhere: it would mount its own directories, not yours. Nothing was changed.",
                 hint="Use an engine on this machine, or leave mounts out",
             )
-        for host, _ in writable(self._request):
-            history.workspace(host)
         return history
 
     def _urls(self) -> tuple[str, ...]:
         return (self._url,) if self._url is not None else container_engines()
 
     def _ready(self, history: ContainerHistory) -> str:
+        for host, _ in writable(self._request):
+            history.workspace(host)
         with history.record.holding("setup"):
             self.last_recovery = history.recover()
             live = history.live()

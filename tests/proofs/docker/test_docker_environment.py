@@ -297,6 +297,15 @@ def test_a_clone_is_a_second_one_and_each_goes_its_way(make, project, engine):
         assert len(engine.containers()) == 1
 
 
+def test_what_is_left_is_removed_where_the_mounted_directory_is_gone(make, project, engine):
+    """Another environment of that name cleans up, after the directory went and before anything of it was saved."""
+    other = make(mounts={project: "/mnt"}, name="left")
+    make(mounts={project: "/mnt"}, name="left").setup()
+    project.rmdir()
+    other.cleanup(images=True)
+    assert engine.containers() == []
+
+
 def test_a_read_only_mount_is_neither_saved_nor_touched(make, project):
     (project / "given").write_text("as it is")
     with make(mounts={project: "/mnt:ro"}) as env:
