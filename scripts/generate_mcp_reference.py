@@ -30,7 +30,7 @@ HEAD = f"""\
 - Calls are carried out one after another, in the order they came. A cancelled call that waits, or is still reading files, is left off; a restore that has begun is finished.
 - A message to the server has at most 1 MiB. An argument that is not listed here is refused.
 - Lists in results are `{{"items": […], "total": n, "more": n}}` with at most {bounds.PATHS} paths; long texts come in parts of about {bounds.TEXT:,} characters, `{{"text": …, "next_offset": n or null}}`. Control characters, direction marks and bytes that are not UTF-8 are written as escapes.
-- What cannot be done is an answer with `isError` and `{{"error": {{"type", "message", "hint"}}}}`; the types are those of [the library](exit-codes.md).
+- What cannot be done is an answer with `isError` and the text `{{"error": {{"type", "message", "hint"}}}}`; the types are those of [the library](exit-codes.md).
 """
 
 

@@ -102,7 +102,7 @@ class Door:
         except MulliganError as error:
             return _refused(error)
         except Exception as error:  # noqa: BLE001 - the one boundary of this door
-            return _answer({"error": self._account(error)}, failed=True)
+            return _failed(self._account(error))
         return _answer(view)
 
     def _account(self, error: Exception) -> dict[str, Any]:
@@ -243,15 +243,30 @@ def _telling(ctx: _Context) -> Tell:
 
 def _refused(error: MulliganError) -> types.CallToolResult:
     hint = next((words for kind, words in _NEXT.items() if isinstance(error, kind)), error.hint)
+    if "log --story" in error.hint:
+        hint = "Call story to see the sessions and prompts."
     said = {
         "type": type(error).__name__,
         "message": bounds.line(error.message, bounds.MESSAGE),
         "hint": bounds.line(hint, bounds.MESSAGE),
     }
-    return _answer({"error": said}, failed=True)
+    return _failed(said)
 
 
-def _answer(view: dict[str, Any], *, failed: bool = False) -> types.CallToolResult:
+def _answer(view: dict[str, Any]) -> types.CallToolResult:
     """Returns a view both ways the protocol knows: as a value, and as the same JSON in a text for older clients."""
-    content: list[types.ContentBlock] = [types.TextContent(type="text", text=json.dumps(view, ensure_ascii=False))]
-    return types.CallToolResult(content=content, structured_content=view, is_error=failed)
+    return types.CallToolResult(content=_text(view), structured_content=view, is_error=False)
+
+
+def _failed(said: dict[str, Any]) -> types.CallToolResult:
+    """
+    Returns an error as text alone.
+
+    Clients of the TypeScript SDK check any structured content against the tool's schema, errors too, and would show
+    the mismatch to the model instead of what happened (seen with the inspector 2.12).
+    """
+    return types.CallToolResult(content=_text({"error": said}), is_error=True)
+
+
+def _text(view: dict[str, Any]) -> list[types.ContentBlock]:
+    return [types.TextContent(type="text", text=json.dumps(view, ensure_ascii=False))]

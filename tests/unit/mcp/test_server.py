@@ -18,7 +18,7 @@ from mulligan.mcp import tools as offered
 from mulligan.model.event import AFTER, BEFORE, PROMPT, STOP, AgentEvent
 from tools import cli, plain_environment
 from tree import contents, put
-from wire import HELLO, Gone, own_process, same_process
+from wire import HELLO, Gone, own_process, same_process, told
 
 
 @pytest.fixture
@@ -646,7 +646,7 @@ def test_an_undo_can_name_the_session(project, store):
         preview = wire.call("undo", preview=True, session="session-one")
         assert preview["undoes"]["session"] == "session-one"
         assert wire.call("undo", session="session-one")["undone"]["text"] == "change five"
-        assert wire.call("undo", session="nobody")["error"]["type"]
+        assert wire.call("undo", session="elsewhere")["error"]["hint"] == "Call story to see the sessions and prompts."
 
 
 def test_every_tool_declares_what_it_answers(wire):
@@ -665,7 +665,7 @@ def roots_answered(wire, *addresses):
             roots = [{"uri": address} for address in addresses]
             wire.send({"jsonrpc": "2.0", "id": message["id"], "result": {"roots": roots}})
     assert message["id"] == number
-    return message["result"]["structuredContent"]
+    return told("status", message["result"])
 
 
 def test_a_server_in_the_home_directory_serves_the_root_that_its_client_names(private_home, project):
