@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 # Helpers in `support` are imported by plain name from every folder, whatever import mode pytest runs in.
 sys.path.insert(0, str(Path(__file__).parent / "support"))
@@ -31,6 +32,10 @@ from by_design import BY_DESIGN
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, signal.default_int_handler)
+
+# How long an example takes says how busy the machine is, and nothing about what a test promises.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 SCRUBBED = ("CLAUDE_", "CODEX_", "GIT_", "MULLIGAN_", "XDG_")
 #: The settings of the test run itself: how long the sweeps may be, and whether this is a machine without Linux's own calls.
