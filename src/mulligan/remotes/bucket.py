@@ -161,7 +161,7 @@ class Bucket(Sealed):
         self.objects = BucketObjects(remote)
         self._progress, self._source, self._keys, self._records = progress, source, keys, records
         self.sent_bytes = 0
-        self.faults = {}
+        self.faults, self.torn = {}, {}
 
     # -- keys -----------------------------------------------------------------------------------
 
@@ -353,8 +353,12 @@ class Bucket(Sealed):
         for machine in sorted(machines):
             mark = marks.get(machine, ChainMark())
             numbers = self.numbers(machine, mark.number)
-            if numbers:
-                found.append(self._walk(machine, mark, numbers))
+            try:
+                found += [self._walk(machine, mark, numbers)] if numbers else []
+            except RemoteDamaged as error:
+                if only:
+                    raise
+                self.torn[machine] = error.message
         return found
 
     def _walk(self, machine: str, mark: ChainMark, numbers: list[int]) -> Arrived:
@@ -381,6 +385,10 @@ class Bucket(Sealed):
     def machines(self) -> list[str]:
         """Returns the machines that have a chain here."""
         return sorted(each for each in self.objects.below("log/") if is_id(each))
+
+    def end_of(self, machine: str, known: ChainMark) -> ChainMark:
+        """Returns where a chain ends that cannot be read."""
+        return ChainMark(max([known.number, *self.numbers(machine)]))
 
     def check_packs(
         self,

@@ -73,6 +73,7 @@ class GitServer:
         self.remote, self.spool, self.timeline = remote, spool, timeline
         self._progress = progress
         self.faults: dict[str, str] = {}
+        self.torn: dict[str, str] = {}
 
     # -- running git ----------------------------------------------------------------------------
 
@@ -276,9 +277,11 @@ class GitServer:
             return self._receive(marks, own, only, shallow=False)
         except RemoteDamaged:
             self.spool.start_over()  # git did not send what an earlier pull fetched, and that is not kept
-            return self._receive(marks, own, only, shallow=False)
+            return self._receive(marks, own, only, shallow=False, last=not only)
 
-    def _receive(self, marks: dict[str, ChainMark], own: str, only: str, *, shallow: bool) -> list[Arrived]:
+    def _receive(
+        self, marks: dict[str, ChainMark], own: str, only: str, *, shallow: bool, last: bool = False
+    ) -> list[Arrived]:
         if self.spool.is_shallow() is not shallow:
             self.spool.start_over()  # git must not take a chain without its contents for a whole one, nor the reverse
         place = self.remote.place or HIDDEN
@@ -299,7 +302,12 @@ class GitServer:
             mark = marks.get(machine, ChainMark())
             if mark.tip != tip:
                 walk = self._walk_log if shallow else self._walk
-                found.append(walk(machine, tip, mark))
+                try:
+                    found.append(walk(machine, tip, mark))
+                except RemoteDamaged as error:
+                    if not last:
+                        raise
+                    self.torn[machine] = error.message
         return found
 
     def _fetch(self, heads: list[str], *options: str) -> None:
@@ -408,6 +416,10 @@ class GitServer:
     def machines(self) -> list[str]:
         """Returns the machines that have a chain here."""
         return sorted(self.timelines().get(self.timeline, {}))
+
+    def end_of(self, machine: str, known: ChainMark) -> ChainMark:
+        """Returns where a chain ends that cannot be read."""
+        return ChainMark(max(1, known.number), "", self.timelines().get(self.timeline, {}).get(machine, ""))
 
     def check_packs(
         self, _found: list[Arrived], _part: float, _bad: list[tuple[str, str]], _progress: Any

@@ -76,7 +76,7 @@ class Puller:
             self._storage.fetch_packs(arrived)
             self._spool.refresh()
         self._learn_forgotten(arrived)
-        report = PulledReport(self._remote)
+        report = PulledReport(self._remote, refused=tuple((name[:8], why) for name, why in self._storage.torn.items()))
         for each in arrived:
             came, gone, refused = self._take_chain(each, marks.get(each.machine, ChainMark()), lazy=lazy)
             report = report._replace(

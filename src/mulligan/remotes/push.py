@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mulligan.errors import RemoteFailed
+from mulligan.errors import RemoteDamaged, RemoteFailed
 from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Diverged
 from mulligan.remotes.protocol import LARGEST_SEGMENT, MOST_CHECKPOINTS, Forgotten, Segment, Told
@@ -181,10 +181,11 @@ class Pusher:
 
     def _send(self, *, full: bool) -> Pushed:
         records = RemoteRecords(self._store)
+        mark, count = records.marks(self._remote).get(records.machine(), ChainMark()), 0
+        full = full or (mark.number > 0 and not mark.digest)  # what is there cannot be read, see `_reconcile`
         lack = difference(self._store, self._remote, full=full)
         if lack.is_nothing and not full:
             return Pushed(self._remote, held_back=tuple(lack.held_back))
-        mark, count = records.marks(self._remote).get(records.machine(), ChainMark()), 0
         held = {} if full else records.pushed(self._remote)
         for plan in segments_of(records, lack, mark, self._now(), full=full):
             segment = plan._replace(previous=mark.digest)
@@ -225,6 +226,13 @@ class Pusher:
                 records.set_intent(self._remote, [])
                 records.set_last_push(self._remote, LastPush(self._now()))
 
+    def _step_over(self, end: ChainMark) -> None:
+        """Notes where this machine's chain ends, which cannot be read (half a segment, damage), so that a full segment follows."""
+        with self._writing("push") as store, store.database.transaction():
+            records = RemoteRecords(store)
+            records.set_mark(self._remote, records.machine(), end)
+            records.set_pushed(self._remote, {})
+
     def _reconcile(self) -> str:
         """
         Reads this machine's own chain; takes over what an interrupted push left there.
@@ -233,7 +241,11 @@ class Pusher:
         """
         records = RemoteRecords(self._store)
         own, marks = records.machine(), records.marks(self._remote)
-        arrived = self._storage.receive({own: marks[own]} if own in marks else {}, only=own)
+        try:
+            arrived = self._storage.receive({own: marks[own]} if own in marks else {}, only=own)
+        except RemoteDamaged:
+            self._step_over(self._storage.end_of(own, marks.get(own, ChainMark())))
+            return ""
         self._storage.settled({each.machine: each.mark for each in arrived})
         held = records.pushed(self._remote)
         mine = {entry.id for entry in self._store.checkpoints.oldest()} | held.keys() | records.intent(self._remote)

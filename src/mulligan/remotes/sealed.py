@@ -35,6 +35,8 @@ class Sealed:
     _opened: Envelope | None = None
     #: The packs that could not be believed, and why.
     faults: dict[str, str]
+    #: The machines whose chain could not be read and was left out, and why.
+    torn: dict[str, str]
     _source: ObjectStore
     _keys: Keyring
 

@@ -20,6 +20,8 @@ class Storage(Protocol):
     spool: Spool
     #: The packs that could not be believed, and why.
     faults: dict[str, str]
+    #: The machines whose chain could not be read and was left out, and why.
+    torn: dict[str, str]
 
     def begin(self) -> RemoteNote:
         """Finds out what the server can do, and makes the remote there, or joins the one that is there."""
@@ -49,6 +51,9 @@ class Storage(Protocol):
 
     def machines(self) -> list[str]:
         """Returns the machines that have a chain here."""
+
+    def end_of(self, machine: str, known: ChainMark, /) -> ChainMark:
+        """Returns where a chain ends that cannot be read; without a hash, which says that a full segment must follow."""
 
     def check_packs(
         self, found: list[Arrived], part: float, bad: list[tuple[str, str]], progress: Progress | None, /

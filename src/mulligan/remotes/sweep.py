@@ -100,8 +100,11 @@ def _refuse_lost(bucket: Bucket, lease: int) -> None:
 def _marks(bucket: Bucket) -> dict[str, float]:
     rows = bucket.objects.listed(_MARKS)
     data = bucket.objects.get(rows[-1].key, 64 << 20) if rows else None
-    said = read_json(data) if data else {}
-    return {str(key): float(value) for key, value in said.items()} if isinstance(said, dict) else {}
+    try:
+        said = read_json(data) if data else {}
+        return {str(key): float(value) for key, value in said.items()} if isinstance(said, dict) else {}
+    except (ValueError, TypeError):
+        return {}  # written in part by a collection that was killed: marked anew, so they go later
 
 
 def _write_marks(bucket: Bucket, lease: int, marked: dict[str, float]) -> None:

@@ -19,6 +19,8 @@ import mulligan
 from cutting import Cutter, cutter
 from fleet import bare_repository, check_store, git_daemon, joined, machine, object_store
 from mulligan.errors import RemoteFailed
+from mulligan.remotes.bucket import BucketObjects
+from mulligan.remotes.push import Pusher
 from refusing import Refuser, refusing
 from servers import needs
 from tools import cli, sweep
@@ -202,6 +204,61 @@ def test_a_half_written_pack_is_refused_in_plain_words(tmp_path, project, refuse
         assert "mulligan push --prune" in done.stderr
         laptop.remotes.push("team", full=True)
         assert cli("pull", cwd=desk, **HOME).returncode == 0
+
+
+@pytest.mark.parametrize("encrypt", [True, False])
+def test_half_a_segment_keeps_neither_its_machine_nor_the_others_from_going_on(tmp_path, refuser, monkeypatch, encrypt):
+    """A server keeps the first half of a segment, and the push is killed: it cannot be told apart from any other bytes."""
+    url = f"s3://bucket/half-segment-{encrypt}"
+    with machine(tmp_path, "laptop", url, encrypt=encrypt) as laptop:
+        laptop.push()
+        with joined(tmp_path, "desk", url) as desk, joined(tmp_path, "lazy", url, lazy=True) as lazy:
+            put(Path(laptop.root), "a", "new")
+            laptop.save("second")
+            with monkeypatch.context() as patch:
+                patch.setattr(BucketObjects, "create", half_and_killed(BucketObjects.put))
+                with pytest.raises(KeyboardInterrupt):
+                    laptop.push()
+            put(Path(desk.root), "b", "of the desk")
+            desk.save("of the desk")
+            desk.push()
+            ((who, why),) = lazy.pull().refused
+            assert re.search(f"egment.* of .*{who}.*(cannot be opened|cannot be believed)", why)
+            assert lazy.cat("desk:of the desk", "b") == b"of the desk"
+            assert not laptop.remotes.check("team").ok
+            if encrypt:  # killed once more, when it has seen that the segment cannot be read
+                with monkeypatch.context() as patch:
+                    patch.setattr(Pusher, "_send", killed_at_second(Pusher._send))
+                    with pytest.raises(KeyboardInterrupt):
+                        laptop.push()
+            assert laptop.push().checkpoints == 2
+            assert laptop.remotes.check("team", read_data="100%").ok
+            for ws in (desk, lazy):
+                assert not ws.pull().refused
+                assert ws.cat("laptop:second", "a") == b"new"
+                check_store(ws)
+            with joined(tmp_path, "late", url) as late:
+                assert late.cat("laptop:second", "a") == b"new"
+
+
+def half_and_killed(put):
+    def create(self, key, data):
+        put(self, key, data[: len(data) // 2])
+        raise KeyboardInterrupt
+
+    return create
+
+
+def killed_at_second(send):
+    calls = []
+
+    def call(self, *, full):
+        calls.append(full)
+        if len(calls) > 1:
+            raise KeyboardInterrupt
+        return send(self, full=full)
+
+    return call
 
 
 # -- a git server that refuses ----------------------------------------------------------------------------
