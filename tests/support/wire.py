@@ -134,7 +134,7 @@ def told(tool: str, result: dict[str, Any]) -> dict[str, Any]:
         return text
     assert text == result["structuredContent"]
     if tool in TOOLS:
-        jsonschema.validate(text, TOOLS[tool].result)
+        jsonschema.validate(text, TOOLS[tool].result.schema)
     return text
 
 

@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.mcp import bounds
-from mulligan.mcp.arguments import checked
 from mulligan.mcp.tools import TOOLS, Desk
 
 SCHEME = "mulligan://"
@@ -60,8 +59,7 @@ FIXED = (
 
 
 def _tool(desk: Desk, name: str, **given: Any) -> dict[str, Any]:
-    tool = TOOLS[name]
-    return tool.run(desk, checked(tool.arguments, given))
+    return TOOLS[name].answer(desk, given)
 
 
 def _as_json(view: dict[str, Any]) -> str:

@@ -18,7 +18,6 @@ from mcp.shared.exceptions import MCPError
 
 from mulligan.errors import MulliganError, NothingToRedo, NothingToUndo, PlanStale, UnknownCheckpoint
 from mulligan.mcp import bounds, prompts, resources
-from mulligan.mcp.arguments import checked
 from mulligan.mcp.plans import ServerPlans
 from mulligan.mcp.tools import TOOLS, Desk, Tool
 from mulligan.mcp.worker import Tell, WorkspaceQueue
@@ -97,8 +96,7 @@ class Door:
             raise MCPError(types.INVALID_PARAMS, f"Unknown tool {bounds.line(params.name, 60)!r}; there are: {known}")
         await self._settle(ctx)
         try:
-            given = checked(tool.arguments, params.arguments or {})
-            view = await self.worker.run(lambda: tool.run(self._desk, given), _telling(ctx))
+            view = await self.worker.run(lambda: tool.answer(self._desk, params.arguments or {}), _telling(ctx))
         except MulliganError as error:
             return _refused(error)
         except Exception as error:  # noqa: BLE001 - the one boundary of this door
@@ -223,7 +221,7 @@ def _declared(tool: Tool) -> types.Tool:
         title=tool.title,
         description=tool.description,
         input_schema=tool.arguments,
-        output_schema=tool.result,
+        output_schema=tool.result.schema,
         annotations=types.ToolAnnotations(
             title=tool.title,
             read_only_hint=tool.reads_only,

@@ -7,11 +7,12 @@ added here: docs/decisions/0012-the-model-cannot-delete-history.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.mcp import bounds, results, views
-from mulligan.mcp.arguments import Schema, described, number, one_of, switch, text, texts
+from mulligan.mcp import bounds, shapes
+from mulligan.mcp.arguments import Schema, checked, described, number, one_of, switch, text, texts
+from mulligan.mcp.shapes import From, Kind, With
 from mulligan.model.checkpoint import KINDS
 from mulligan.model.diff import Diff
 
@@ -40,116 +41,118 @@ class Tool(NamedTuple):
     title: str
     description: str
     arguments: Schema
-    result: Schema
-    run: Callable[[Desk, dict[str, Any]], views.View]
+    result: Kind
+    run: Callable[[Desk, dict[str, Any]], Any]
     reads_only: bool = False
     destroys: bool = False
     repeatable: bool = False
 
+    def answer(self, desk: Desk, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Checks the arguments, does what the tool does, and returns the result in its shape."""
+        shown: dict[str, Any] = self.result.show(self.run(desk, checked(self.arguments, given)))
+        return shown
 
-def _save(desk: Desk, given: dict[str, Any]) -> views.View:
+
+def _save(desk: Desk, given: dict[str, Any]) -> Any:
     saved = desk.workspace.save(
         given["name"] or None,
         description=given["description"],
         context={"saved_by": "mcp"},
         if_changed=given["only_if_changed"],
     )
-    return {"saved": saved is not None, "checkpoint": views.details(saved, saved.id) if saved else None}
+    return {"saved": saved is not None, "checkpoint": With(saved, is_position=True) if saved else None}
 
 
-def _list(desk: Desk, given: dict[str, Any]) -> views.View:
+def _list(desk: Desk, given: dict[str, Any]) -> Any:
     workspace, offset, limit = desk.workspace, given["offset"], given["limit"]
     found = workspace.log(limit=offset + limit + 1, kind=given["kind"], path=given["path"])
     position = workspace.position()
-    part = found[offset : offset + limit]
     return {
-        "checkpoints": [views.summary(checkpoint, position) for checkpoint in part],
+        "checkpoints": [With(each, is_position=each.id == position) for each in found[offset : offset + limit]],
         "next_offset": offset + limit if len(found) > offset + limit else None,
     }
 
 
-def _show(desk: Desk, given: dict[str, Any]) -> views.View:
+def _show(desk: Desk, given: dict[str, Any]) -> Any:
     workspace = desk.workspace
     checkpoint = workspace.get(given["ref"])
     if checkpoint.parent is None:
         # A first checkpoint has no parent to compare with, and the whole project as one patch is of no use.
-        diff = Diff("", checkpoint.id, added=list(checkpoint.files_changed))
+        diff, given["patch"] = Diff("", checkpoint.id, added=list(checkpoint.files_changed)), False
     else:
         diff = workspace.diff(checkpoint.parent, checkpoint)
-    shown = views.difference(diff, patch=given["patch"] and checkpoint.parent is not None, offset=given["offset"])
-    return {"checkpoint": views.details(checkpoint, workspace.position()), "diff": shown}
+    shown = With(checkpoint, is_position=checkpoint.id == workspace.position())
+    return {"checkpoint": shown, "diff": _with_patch(diff, given)}
 
 
-def _diff(desk: Desk, given: dict[str, Any]) -> views.View:
-    diff = desk.workspace.diff(given["from"], given["to"], paths=given["paths"])
-    return views.difference(diff, patch=given["patch"], offset=given["offset"])
+def _with_patch(diff: Diff, given: dict[str, Any]) -> With:
+    """Returns a difference with the part of its patch that was asked for."""
+    wanted = given["patch"] and not diff.is_empty
+    return With(diff, patch=bounds.piece(diff.patch, given["offset"]) if wanted else None)
 
 
-def _read(desk: Desk, given: dict[str, Any]) -> views.View:
+def _diff(desk: Desk, given: dict[str, Any]) -> Any:
+    return _with_patch(desk.workspace.diff(given["from"], given["to"], paths=given["paths"]), given)
+
+
+def _read(desk: Desk, given: dict[str, Any]) -> Any:
     checkpoint = desk.workspace.get(given["ref"])
     data = desk.workspace.cat(checkpoint, given["path"])
-    view: views.View = {"checkpoint": checkpoint.id, "path": bounds.path(given["path"]), "bytes": len(data)}
+    found = {"checkpoint": checkpoint.id, "path": given["path"], "bytes": len(data)}
     try:
         whole = data.decode("utf-8")
     except UnicodeDecodeError:
-        return {**view, "binary": True, "content": None}
-    return {**view, "binary": False, "content": bounds.piece(whole, given["offset"])}
+        return {**found, "binary": True, "content": None}
+    return {**found, "binary": False, "content": bounds.piece(whole, given["offset"])}
 
 
-def _plan_restore(desk: Desk, given: dict[str, Any]) -> views.View:
+def _plan_restore(desk: Desk, given: dict[str, Any]) -> Any:
     target = desk.workspace.get(given["ref"])
     plan = desk.workspace.plan(target, paths=given["paths"])
-    return views.planned(plan, desk.plans.add(plan), target)
+    return With(plan, plan_id=desk.plans.add(plan), target=target)
 
 
-def _apply_restore(desk: Desk, given: dict[str, Any]) -> views.View:
-    return views.reported(desk.workspace.apply(desk.plans.take(given["plan_id"]), strict=False))
+def _apply_restore(desk: Desk, given: dict[str, Any]) -> Any:
+    return desk.workspace.apply(desk.plans.take(given["plan_id"]), strict=False)
 
 
-def _plan_revert(desk: Desk, given: dict[str, Any]) -> views.View:
+def _plan_revert(desk: Desk, given: dict[str, Any]) -> Any:
     plan = desk.workspace.revert(given["ref"], paths=given["paths"], dry_run=True)
-    return views.to_revert(plan, desk.plans.add(plan))
+    return With(plan, plan_id=desk.plans.add(plan))
 
 
-def _undo(desk: Desk, given: dict[str, Any]) -> views.View:
-    if given["preview"]:
-        return views.to_undo(desk.workspace.undo(dry_run=True, session=given["session"]))
-    return views.reported(desk.workspace.undo(session=given["session"]))
+def _undo(desk: Desk, given: dict[str, Any]) -> Any:
+    return desk.workspace.undo(dry_run=given["preview"], session=given["session"])
 
 
-def _story(desk: Desk, given: dict[str, Any]) -> views.View:
+def _story(desk: Desk, given: dict[str, Any]) -> Any:
     told = desk.workspace.story(limit=given["limit"] + 1, session=given["session"])
-    return {"chapters": list(map(views.chapter, told[: given["limit"]])), "more": len(told) > given["limit"]}
+    return {"chapters": told[: given["limit"]], "more": len(told) > given["limit"]}
 
 
-def _blame(desk: Desk, given: dict[str, Any]) -> views.View:
+def _blame(desk: Desk, given: dict[str, Any]) -> Any:
     blamed = desk.workspace.blame(given["path"])
-    return {
-        "path": bounds.path(blamed.path),
-        "lines": bounds.some(blamed.lines, views.answer, 200, offset=given["offset"]),
-    }
+    return {"path": blamed.path, "lines": From(blamed.lines, given["offset"])}
 
 
-def _search(desk: Desk, given: dict[str, Any]) -> views.View:
+def _search(desk: Desk, given: dict[str, Any]) -> Any:
     limits = {name: given[name] for name in ("agent", "session", "since", "until") if given[name]}
     found = desk.workspace.search(given["text"], changes=given["changes"], **limits)
-    matches = bounds.some(found.matches, views.answer, bounds.PAGE, offset=given["offset"])
-    return {"matches": matches, "left_out": list(found.left_out)}
+    return {"matches": From(found.matches, given["offset"]), "left_out": found.left_out}
 
 
-def _forks(desk: Desk, _given: dict[str, Any]) -> views.View:
+def _forks(desk: Desk, _given: dict[str, Any]) -> Any:
     from mulligan.forks.state import describe
 
-    found = [describe(desk.workspace, each) for each in desk.workspace.forks()]
-    return {"forks": bounds.some(found, views.answer, bounds.PAGE)}
+    return {"forks": [describe(desk.workspace, each) for each in desk.workspace.forks()]}
 
 
-def _redo(desk: Desk, _given: dict[str, Any]) -> views.View:
-    return views.reported(desk.workspace.redo())
+def _redo(desk: Desk, _given: dict[str, Any]) -> Any:
+    return desk.workspace.redo()
 
 
-def _status(desk: Desk, _given: dict[str, Any]) -> views.View:
-    return views.standing(desk.workspace.status())
+def _status(desk: Desk, _given: dict[str, Any]) -> Any:
+    return desk.workspace.status()
 
 
 _OFFSET = number("Where to go on in the text: `next_offset` of the previous result.", most=1 << 40, default=0)
@@ -169,7 +172,7 @@ _ALL = (
                 "only_if_changed": switch("Save only if something changed since the position.", default=True),
             }
         ),
-        results.SAVED,
+        shapes.SAVED,
         _save,
     ),
     Tool(
@@ -185,7 +188,7 @@ _ALL = (
                 "path": text("Only checkpoints that changed this path or something below it.", most=bounds.PATH),
             }
         ),
-        results.LISTED,
+        shapes.LISTED,
         _list,
         reads_only=True,
     ),
@@ -202,7 +205,7 @@ _ALL = (
             },
             ("ref",),
         ),
-        results.SHOWN,
+        shapes.SHOWN,
         _show,
         reads_only=True,
     ),
@@ -221,7 +224,7 @@ _ALL = (
                 "offset": _OFFSET,
             }
         ),
-        results.DIFFERENCE,
+        shapes.DIFFERENCE,
         _diff,
         reads_only=True,
     ),
@@ -237,7 +240,7 @@ _ALL = (
             },
             ("ref", "path"),
         ),
-        results.READ,
+        shapes.READ,
         _read,
         reads_only=True,
     ),
@@ -251,7 +254,7 @@ _ALL = (
             {"ref": text(REF, most=200), "paths": texts(_PATHS, most=bounds.PATH, count=50)},
             ("ref",),
         ),
-        results.PLANNED,
+        shapes.PLANNED,
         _plan_restore,
         reads_only=True,
     ),
@@ -266,7 +269,7 @@ _ALL = (
             {"ref": text("Which step. " + REF, most=200), "paths": texts(_PATHS, most=bounds.PATH, count=50)},
             ("ref",),
         ),
-        results.REVERT_PLANNED,
+        shapes.REVERT_PLANNED,
         _plan_revert,
         reads_only=True,
     ),
@@ -277,7 +280,7 @@ _ALL = (
         "that changed since is left alone and listed in `kept`, and `complete` is false. What the workspace holds now is saved first, so `undo` takes the restore back. "
         "Files that were never captured (ignored) and git's own state are not touched.",
         described({"plan_id": text("The id that plan_restore or plan_revert returned.", most=64)}, ("plan_id",)),
-        results.REPORTED,
+        shapes.REPORTED,
         _apply_restore,
         destroys=True,
         repeatable=True,
@@ -295,7 +298,7 @@ _ALL = (
                 "session": text("Undo the newest turn of this session (`session` in `story`; its beginning is enough).", most=200),
             }
         ),
-        results.UNDONE,
+        shapes.UNDONE,
         _undo,
         destroys=True,
     ),
@@ -304,7 +307,7 @@ _ALL = (
         "Redo one operation",
         "Revert the last undo. Possible until the next save or restore.",
         described({}),
-        results.REPORTED,
+        shapes.REPORTED,
         _redo,
         destroys=True,
     ),
@@ -319,7 +322,7 @@ _ALL = (
                 "session": text("Only this session; the beginning of its id is enough.", most=200),
             }
         ),
-        results.TOLD,
+        shapes.TOLD,
         _story,
         reads_only=True,
     ),
@@ -329,7 +332,7 @@ _ALL = (
         "Say for each line of a file as it is now which agent wrote it, for which prompt and with which tool call, or that a person "
         "did (`by`). Long files come in parts." + _AS_DATA,
         described({"path": text("The file, relative to the workspace, with `/`.", most=bounds.PATH), "offset": _OFFSET}, ("path",)),
-        results.BLAMED,
+        shapes.BLAMED,
         _blame,
         reads_only=True,
     ),
@@ -348,7 +351,7 @@ _ALL = (
             },
             ("text",),
         ),
-        results.FOUND,
+        shapes.FOUND,
         _search,
         reads_only=True,
     ),
@@ -358,7 +361,7 @@ _ALL = (
         "List the forks of this project: other working directories that start at one of its checkpoints, each with the work in it that is "
         "nowhere else. `gone` says that the directory was deleted. Making and keeping forks is for the user: `mulligan fork`." + _AS_DATA,
         described({}),
-        results.FORKED,
+        shapes.FORKED,
         _forks,
         reads_only=True,
     ),
@@ -368,7 +371,7 @@ _ALL = (
         "Show the state of protection: the workspace, the position, how many files changed since it, which paths are not "
         "captured and why, the size of the store, warnings." + _AS_DATA,
         described({}),
-        results.STANDING,
+        shapes.STANDING,
         _status,
         reads_only=True,
     ),
