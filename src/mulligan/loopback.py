@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import signal
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -107,6 +109,23 @@ class LoopbackServer(uvicorn.Server):
         for _ in range(3):  # turns of the loop: a connection is accepted, made, and known to the server
             await asyncio.sleep(0)
         await super().shutdown(sockets)
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run_server(serve: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Runs a server in an event loop; a signal that comes while the loop is being made waits until the server runs."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+
+    async def begin() -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        await serve()
+
+    try:
+        asyncio.run(begin())
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def server_of(app: ASGIApp) -> uvicorn.Server:

@@ -7,13 +7,12 @@ the origin, and for the token of this start. All clients share one workspace and
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 
-from mulligan.loopback import LoopbackGuard, Refusal, bears, is_foreign, is_json, server_of
+from mulligan.loopback import LoopbackGuard, Refusal, bears, is_foreign, is_json, run_server, server_of
 from mulligan.mcp.server import Door, Unforeseen, build
 from mulligan.mcp.stdio import LONGEST
 
@@ -57,7 +56,7 @@ def serve(workspace: Workspace, listener: Any, token: str, version: str, unfores
         logging.getLogger(name).setLevel(logging.CRITICAL)
     door = Door(workspace, unforeseen=unforeseen)
     try:
-        asyncio.run(_run(door, listener, token, version))
+        run_server(lambda: _run(door, listener, token, version))
     except* KeyboardInterrupt:  # alone, or among those of the SDK's group of tasks
         pass
     finally:

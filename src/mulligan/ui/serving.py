@@ -6,7 +6,7 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
-from mulligan.loopback import server_of
+from mulligan.loopback import run_server, server_of
 
 if TYPE_CHECKING:
     import uvicorn
@@ -20,7 +20,7 @@ IDLE = 30 * 60.0
 
 def serve(app: ASGIApp, live: LiveStreams, listener: Any, *, idle: float = IDLE) -> None:
     """Serves until a signal, or until no page was open for a while."""
-    asyncio.run(_run(server_of(app), live, listener, idle))
+    run_server(lambda: _run(server_of(app), live, listener, idle))
 
 
 async def _run(server: uvicorn.Server, live: LiveStreams, listener: Any, idle: float) -> None:
