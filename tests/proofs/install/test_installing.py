@@ -1,7 +1,7 @@
 """
 Every way to install: pip, pipx and uv; from a clone, a wheel and an sdist. Each is used as a newcomer would use it.
 
-Where a tool is missing, its tests say so loudly.
+Where pipx or uv is missing, it comes from the package index into an environment of its own; where that fails, its tests say so loudly.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import os
 import shutil
 import subprocess
 import sys
+import venv
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 #: What a checkout holds that no package needs, and what changes while tests run.
 LEFT_OUT = shutil.ignore_patterns(".git", ".venv", "__pycache__", ".*_cache", "_native", ".hypothesis", "build", "dist")
+#: Where pipx puts what it installs.
+PIPX_PLACES = {"PIPX_HOME": "pipx", "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "man"}
 
 
 def run(*words: object, cwd: Path, home: Path, **more: str) -> str:
@@ -53,11 +57,22 @@ def use(mulligan: Path, folder: Path, home: Path) -> None:
     assert (project / "a.txt").read_text() == "good\n"
 
 
-def needs(program: str) -> str:
-    found = shutil.which(program)
-    if found is None:
-        pytest.skip(f"{program.upper()} IS MISSING: INSTALLING BY IT IS NOT TESTED")
-    return found
+@pytest.fixture(scope="module")
+def tool(tmp_path_factory) -> Callable[[str], Path]:
+    """Finds a program by its name; one that is missing is installed for these tests alone."""
+    folder = tmp_path_factory.mktemp("programs")
+
+    def find(program: str) -> Path:
+        if (there := shutil.which(program)) is not None:
+            return Path(there)
+        if not (folder / "bin" / program).exists():
+            venv.create(folder, with_pip=True)
+            asked = [folder / "bin" / "pip", "install", "-q", program]
+            if subprocess.run(asked, capture_output=True, check=False).returncode:
+                pytest.skip(f"{program.upper()} IS MISSING AND PIP CANNOT BRING IT: INSTALLING BY IT IS NOT TESTED")
+        return folder / "bin" / program
+
+    return find
 
 
 @pytest.mark.parametrize("source", ["clone", "wheel", "sdist"])
@@ -82,22 +97,27 @@ def test_without_a_compiler_pip_installs_the_same_commands(sources, tmp_path):
     use(programs / "mulligan", tmp_path, home)
 
 
-def test_pipx_installs_and_removes_it(sources, tmp_path):
+@pytest.mark.parametrize("source", ["clone", "wheel"])
+def test_pipx_installs_and_removes_it(tool, sources, source, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
-    places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
-    run(needs("pipx"), "install", "--python", sys.executable, sources["clone"], cwd=tmp_path, home=home, **places)
+    places = {name: str(tmp_path / place) for name, place in PIPX_PLACES.items()}
+    pipx = tool("pipx")
+    run(pipx, "install", "--python", sys.executable, sources[source], cwd=tmp_path, home=home, **places)
     use(tmp_path / "bin" / "mulligan", tmp_path, home)
-    run(needs("pipx"), "uninstall", "mulligan", cwd=tmp_path, home=home, **places)
+    assert (tmp_path / "bin" / "mulligan-client").exists() == (shutil.which("cc") is not None)
+    assert (tmp_path / "man" / "man1" / "mulligan.1").exists()
+    run(pipx, "uninstall", "mulligan", cwd=tmp_path, home=home, **places)
     assert not (tmp_path / "bin" / "mulligan").exists()
 
 
 @pytest.mark.parametrize("source", ["clone", "wheel"])
-def test_uv_installs_and_removes_it(sources, source, tmp_path):
+def test_uv_installs_and_removes_it(tool, sources, source, tmp_path):
     home = tmp_path / "home"
     home.mkdir()
     places = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-    run(needs("uv"), "tool", "install", "--python", sys.executable, sources[source], cwd=tmp_path, home=home, **places)
+    uv = tool("uv")
+    run(uv, "tool", "install", "--python", sys.executable, sources[source], cwd=tmp_path, home=home, **places)
     use(tmp_path / "bin" / "mulligan", tmp_path, home)
-    run(needs("uv"), "tool", "uninstall", "mulligan", cwd=tmp_path, home=home, **places)
+    run(uv, "tool", "uninstall", "mulligan", cwd=tmp_path, home=home, **places)
     assert not (tmp_path / "bin" / "mulligan").exists()
