@@ -48,6 +48,11 @@ class InstalledFolder:
     def __init__(self, to: Destination) -> None:
         self._to = to
 
+    @property
+    def directory(self) -> str:
+        """The whole path of the folder."""
+        return self._to.directory
+
     # -- planning ---------------------------------------------------------------------------------
 
     def plan(self, files: Mapping[str, bytes]) -> list[InstallStep]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 
 import pytest
 from hypothesis import example, given
@@ -37,12 +39,15 @@ def test_uninstall_removes_the_hooks_of_all_agents_and_projects_and_keeps_checkp
     for agent in ("cline", "git", "claude-skill"):
         cli_json("install", agent, cwd=other)
     planned = cli_json("uninstall", "--dry-run", cwd=project)["steps"]
+    assert all(os.path.exists(step["path"]) for step in planned)
     assert len(planned) > 10 and (project / ".claude/settings.local.json").exists()
     assert cli_json("uninstall", cwd=project)["steps"] == planned
     assert not (project / ".claude").exists() and not (private_home / ".qwen/settings.json").exists()
     assert not (other / ".clinerules").exists() and not (other / ".git/hooks/post-commit").exists()
     assert not (other / ".claude/skills/checkpoint-manager").exists()
     assert cli_json("uninstall", cwd=project)["steps"] == []
+    said = cli("uninstall", cwd=project).stdout
+    assert "checkpoints of 2 projects stay" in said and "mulligan uninstall --stores" in said
     for each in (project, other):
         assert [found["name"] for found in cli_json("log", cwd=each)["checkpoints"]] == ["first"]
         assert cli("status", cwd=each).stderr == ""  # no word on hooks that are gone
@@ -118,10 +123,10 @@ def test_a_paused_project_records_nothing_of_agents_and_everything_of_people(pro
 
 
 def test_one_line_says_when_it_was_saved_and_counts_changes_where_a_watcher_knows_them(project):
-    def line():
-        done = cli("status", "--line", cwd=project)
+    def line(**environment):
+        done = cli("status", "--line", cwd=project, **environment)
         assert done.returncode == 0 and done.stderr == ""
-        return done.stdout
+        return re.sub(r"saved \d+ \w+ ago", "saved just now", done.stdout)
 
     assert line() == ""
     (project / "a").write_text("1")
@@ -129,7 +134,7 @@ def test_one_line_says_when_it_was_saved_and_counts_changes_where_a_watcher_know
     (project / "b").write_text("2")
     assert line() == "saved just now\n"
     with watched(project):
-        assert cli("status", "--line", cwd=project, MULLIGAN_WATCH="found").stdout == "saved just now, 1 changed\n"
+        assert line(MULLIGAN_WATCH="found") == "saved just now, 1 changed\n"
     cli_json("pause", cwd=project)
     assert line() == "saved just now, paused\n"
 
@@ -148,6 +153,9 @@ def test_config_changes_one_setting_and_keeps_comments(project, private_home):
     with open(path) as file:
         assert file.read() == '[retention]\nstep = 7\nbudget = "5 GiB"\n# mine\n[capture]  # also mine\n'
     assert cli_json("config", "get", cwd=project)["settings"]["retention.budget"] == 5 << 30
+    assert 'retention.budget = "5 GiB"\n' in cli("config", "get", cwd=project).stdout
+    cli_json("config", "set", "retention.budget", "5000000001", cwd=project)
+    assert cli("config", "get", "retention.budget", cwd=project).stdout == "5000000001\n"
 
 
 @pytest.mark.parametrize(

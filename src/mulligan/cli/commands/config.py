@@ -12,6 +12,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
+from mulligan.model.sizes import format_size, parse_size
 from mulligan.present.visible import visible
 from mulligan.safefs.userfile import read_user_file
 from mulligan.settings import files
@@ -55,9 +56,10 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         _change(path, rest[0], rest[1] if what == "set" else None)
     found = files.values_of(context.settings)
     shown = {key: found[key] for key in rest[:1] or found}
-    lines = [f"{key} = {_shown(value)}" for key, value in shown.items()]
+    lines = [f"{key} = {_shown(key, value)}" for key, value in shown.items()]
     return Result(
-        [_shown(shown[rest[0]])] if what == "get" and rest else lines, lambda: {"settings": shown, "path": path}
+        [_shown(rest[0], shown[rest[0]])] if what == "get" and rest else lines,
+        lambda: {"settings": shown, "path": path},
     )
 
 
@@ -74,5 +76,8 @@ def _change(path: str, key: str, typed: str | None) -> None:
         write_config(path, changed.encode(), what="your configuration")
 
 
-def _shown(value: Any) -> str:
+def _shown(key: str, value: Any) -> str:
+    """Returns a value as it would be typed: a size with its unit where that says all of it."""
+    if "a size" in KEYS[key].allowed and parse_size(format_size(value)) == value > 0:
+        value = format_size(value).replace(".0 ", " ")
     return visible(json.dumps(value, ensure_ascii=False))

@@ -60,7 +60,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Plans, asks, removes."""
     known = stores.stores(context.settings)
     removal = _planned(context, [row["workspace"] for row in known if row["exists"]], known if args.stores else [])
-    document = {**_document(removal), "dry_run": args.dry_run}
+    document = {**_document(removal), "kept_stores": [] if args.stores else known, "dry_run": args.dry_run}
     if not args.dry_run:
         _confirm(context, args, document)
         _carry_out(context, removal)
@@ -96,7 +96,11 @@ def _plan_agents(removal: Removal, scope: str, project: str, home: Home) -> None
 
 def _document(removal: Removal) -> dict[str, Any]:
     steps = [step for _, _, planned in removal.edits for step in (each.step for each in planned)]
-    steps += [step for folder in removal.folders for step in folder.plan_removal()]
+    steps += [
+        step._replace(path=os.path.join(folder.directory, step.path))
+        for folder in removal.folders
+        for step in folder.plan_removal()
+    ]
     return {
         "steps": [step.to_dict() for step in steps],
         "watchers": [{"process": each.process, "workspace": each.workspace} for each in removal.watchers],
@@ -154,6 +158,11 @@ def render(context: Context, result: Result) -> None:
         out.line("Removed." if not found["stores"] else "Removed, with every checkpoint.")
     if any(step["action"] == KEEP for step in found["steps"]):
         out.line("Files that you changed after install are kept.")
+    if kept := found["kept_stores"]:
+        size = format_size(sum(row["bytes"] for row in kept))
+        out.line(
+            f"The checkpoints of {count(len(kept), 'project')} stay ({size}); to delete them: mulligan uninstall --stores"
+        )
     if not found["dry_run"]:
         out.line(
             "Now remove the program: pip uninstall mulligan (or: pipx uninstall mulligan, uv tool uninstall mulligan)"
