@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
@@ -34,6 +34,8 @@ class Client:
         self.port, self.page = port, page
         self.host = f"127.0.0.1:{port}"
         self.cookie = f"{page.logins.cookie}={page.logins.enter(page.logins.new_link())}"
+        #: What is to be done before the server ends: an open page would report each request that it cuts off.
+        self.before_end: list[Callable[[], object]] = []
 
     def ask(self, method: str, address: str, body: object = None, **headers: str | None) -> Answer:
         """Sends a request; a header given as None is left out."""
@@ -102,10 +104,13 @@ def served(workspace: Workspace, *, read_only: bool = False, idle: float = 600.0
         thread = threading.Thread(target=serve, args=(build(page, port), page.live, listener), kwargs={"idle": idle})
         listener.listen()
         thread.start()
+        client = Client(port, page)
         try:
-            yield Client(port, page)
+            yield client
         finally:
+            for each in client.before_end:
+                each()
             page.live.stop()
-            thread.join(20)
+            thread.join(60)
     assert not thread.is_alive()
     assert not failures, failures

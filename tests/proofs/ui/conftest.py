@@ -37,11 +37,10 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def look(browser) -> Iterator[Callable[..., Any]]:
     """Opens the page of a server as its link does; fails where the page had an error."""
-    opened, errors = [], []
+    errors = []
 
     def heard(said):
-        # A test's server may end before its pages do, and these ask for it again.
-        if said.type == "error" and "ERR_CONNECTION_REFUSED" not in said.text:
+        if said.type == "error":
             errors.append(said.text)
 
     def look(client, *, width=1280, theme="light", expect_errors=False, **options):
@@ -52,12 +51,10 @@ def look(browser) -> Iterator[Callable[..., Any]]:
         if not expect_errors:
             page.on("pageerror", lambda error: errors.append(str(error)))
             page.on("console", heard)
-        opened.append(context)
+        client.before_end.append(context.close)
         page.goto(f"http://127.0.0.1:{client.port}/#{client.page.logins.new_link()}")
         page.wait_for_selector(".story .list, .story .empty h2, .gate")
         return page
 
     yield look
-    for context in opened:
-        context.close()
     assert not errors, errors

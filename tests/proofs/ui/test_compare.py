@@ -53,8 +53,8 @@ def test_two_sessions_are_compared(story, look):
         choose(page, "B", "Claude Code 1bd24cd5")
         page.wait_for_selector(".filehead >> text=README.md")
         page.click("text=Swap")
-        chosen = "(select) => select.selectedOptions[0].textContent"
-        assert page.locator(".side-choice select").nth(0).evaluate(chosen).startswith("Claude Code")
+        chosen = "select >> option:checked >> text=Claude Code"
+        page.wait_for_selector(f".side-choice:has(span:text-is('A')) >> {chosen}", state="attached")
         page.wait_for_selector(".filehead >> text=README.md")
 
 

@@ -54,7 +54,7 @@ def test_steps_appear_while_an_agent_works(story, project, look):
         page = look(client)
         agent.prompt("Translate the README")
         page.wait_for_selector("text=Translate the README")
-        assert page.locator(".badge.busy").first.inner_text() == "running"
+        page.wait_for_selector(".badge.busy >> text=running")
         agent.tool("Edit", "README.md", lambda: (project / "README.md").write_text("# Laden\n"))
         page.wait_for_selector(".row.step >> text=Edit README.md >> nth=0")
         agent.stop()
@@ -120,11 +120,11 @@ def test_everything_works_by_keyboard_alone(story, project, look):
         page.wait_for_selector("text=you are here")
         press = page.keyboard.press
         press("j")
-        assert "Now clean up" in page.inner_text("[aria-current=true]")
+        page.wait_for_selector("[aria-current=true] >> text=Now clean up")
         press("]")
         press("[")
         press("k")
-        assert "README.md" in page.inner_text("[aria-current=true]")
+        page.wait_for_selector("[aria-current=true] >> text=README.md")
         page.wait_for_selector(".filehead")
         press("x")
         page.wait_for_selector("text=Plan 1 file")
@@ -133,7 +133,7 @@ def test_everything_works_by_keyboard_alone(story, project, look):
         press("a")
         page.wait_for_selector("h3:text('Done')")
         assert "Discounts" not in (project / "README.md").read_text()
-        assert page.evaluate("document.activeElement.closest('[aria-current]') !== null")  # focus came back
+        page.wait_for_selector("[aria-current] :focus")  # focus came back
         press("U")
         page.wait_for_selector("text=Apply to 1 file")
         press("a")
@@ -155,7 +155,7 @@ def test_the_scrubber_moves_through_all_states(story, look):
         slider.focus()
         page.keyboard.press("Home")
         page.wait_for_selector("[aria-current=true] >> text=before the agents")
-        assert "before the agents" in slider.get_attribute("aria-valuetext")
+        page.wait_for_selector("input[type=range][aria-valuetext*='before the agents']")
         page.keyboard.press("ArrowRight")
         page.wait_for_selector("[aria-current=true] >> text=src/shop/cart.py")
         page.click("text=History >> nth=0")
