@@ -86,13 +86,14 @@ class ShellSession:
         if not _pump([out, err], deadline, lambda: process.poll() is not None, until=marked):
             self.close()
             return _timed_out(out, err, timeout, "The shell was ended; the next command starts a new one.")
+        if token not in out.data:  # `exit` in the command: its streams are closed a moment before it has ended
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_left(deadline))
         return self._result(process, out, err, token)
 
     def _result(self, process: subprocess.Popen[bytes], out: _Stream, err: _Stream, token: bytes) -> CommandResult:
         body, found, tail = bytes(out.data).rpartition(b"\n" + token + b" ")
-        if not found:  # `exit` in the command
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(1)
+        if not found:
             code = _exit_code(process)
             self.close()
             return CommandResult(out.text(), err.text(), code)

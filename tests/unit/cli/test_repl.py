@@ -72,7 +72,7 @@ def test_on_a_terminal_a_dropped_line_does_not_end_it(project: Path) -> None:
         os.write(master, b"/checkpoint save typed\n")
         seen += read_until(master, b"Checkpoint saved: typed (0)\r\n> ")
         os.write(master, b"\x04")
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert b"/quit to leave" in seen
     finally:
         process.kill()
@@ -88,7 +88,7 @@ def comes(fd: int, typed: bytes) -> bool:
 
 
 def read_until(fd: int, wanted: bytes) -> bytes:
-    seen, deadline = b"", time.monotonic() + 20
+    seen, deadline = b"", time.monotonic() + 60
     while wanted not in seen:
         if not select.select([fd], [], [], max(deadline - time.monotonic(), 0))[0]:
             pytest.fail(f"{wanted!r} did not come; seen: {seen!r}")

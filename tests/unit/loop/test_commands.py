@@ -72,17 +72,40 @@ def test_a_tail_never_holds_more_than_twice_its_limit():
     assert tail.bytes() == b"6997998999"
 
 
-def test_a_command_beyond_its_time_is_ended_with_its_children(tmp_path):
+class Clock:
+    """A clock by which a command is beyond its time as soon as it has said something."""
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self) -> None:
+        self._ahead = 0
+
+    def heard(self, _data: bytes) -> None:
+        self._ahead = 3600
+
+    def monotonic(self) -> float:
+        return time.monotonic() + self._ahead
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    made = Clock()
+    monkeypatch.setattr(commands, "time", made)
+    return made
+
+
+def test_a_command_beyond_its_time_is_ended_with_its_children(tmp_path, clock):
     script = "sleep 600 & echo $! > child; echo begun; sleep 600"
-    done = run(["sh", "-c", script], cwd=str(tmp_path), timeout=0.5)
+    done = run(["sh", "-c", script], cwd=str(tmp_path), timeout=60, on_output=clock.heard)
     assert (done.timed_out, done.out) == (True, b"begun\n")
     assert done.code == -signal.SIGTERM
     assert gone(int((tmp_path / "child").read_text()))
 
 
-def test_one_that_ignores_the_polite_signal_is_killed(tmp_path, monkeypatch):
+def test_one_that_ignores_the_polite_signal_is_killed(tmp_path, monkeypatch, clock):
     monkeypatch.setattr(commands, "GRACE", 0.2)
-    done = run(["sh", "-c", "trap '' TERM; while :; do sleep 0.1; done"], cwd=str(tmp_path), timeout=0.3)
+    script = "trap '' TERM; echo deaf; while :; do sleep 0.1; done"
+    done = run(["sh", "-c", script], cwd=str(tmp_path), timeout=60, on_output=clock.heard)
     assert (done.timed_out, done.code) == (True, -signal.SIGKILL)
 
 
