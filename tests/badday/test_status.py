@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import subprocess
-import time
+import sys
 from pathlib import Path
 
 import tools
@@ -68,44 +68,48 @@ def test_nothing_is_suggested_where_nothing_likely_is_ignored(project: Path) -> 
     assert "mulligan include" not in typed(project, "install", "claude-code", "-y") + typed(project, "save", "first")
 
 
-def test_a_restore_that_runs_is_not_called_interrupted(project: Path) -> None:
-    for number in range(3000):
-        (project / f"f{number}").write_text("1\n")
-    typed(project, "save", "base")
-    for number in range(3000):
-        (project / f"f{number}").write_text("2\n")
-    restore = subprocess.Popen(
-        tools.mulligan_argv("restore", "base", "-y"), cwd=project, env=tools.plain_environment(),
-        stdout=subprocess.DEVNULL,
+#: A command that gets a signal in the middle of a restore: the first file is in its place, the others are not.
+_SIGNALLED = """
+import os, signal, sys
+number, sys.argv[1:] = [int(sys.argv[1])], sys.argv[2:]
+def met(event, args):
+    if event == "os.rename" and os.fsencode(args[0]).startswith(b".mulligan-") and number:
+        os.kill(os.getpid(), number.pop())
+sys.addaudithook(met)
+from mulligan.cli import process
+sys.exit(process())
+"""
+
+
+def restore_that_gets(number: int, project: Path) -> subprocess.Popen[bytes]:
+    for text in ("1\n", "2\n"):
+        for each in range(30):
+            (project / f"f{each}").write_text(text)
+        if text == "1\n":
+            typed(project, "save", "base")
+    return subprocess.Popen(
+        [sys.executable, "-c", _SIGNALLED, str(number), "restore", "base", "-y"],
+        cwd=project, env=tools.plain_environment(), stdout=subprocess.DEVNULL,
     )  # fmt: skip
-    while restore.poll() is None and not any(name.startswith(".mulligan-") for name in os.listdir(project)):
-        time.sleep(0.001)
-    os.kill(restore.pid, signal.SIGSTOP)
-    try:
-        assert restore.poll() is None
-        said = typed(project, "status")
-    finally:
-        os.kill(restore.pid, signal.SIGCONT)
-    assert f"A restore is running (process {restore.pid}, 3,000 files)." in said
+
+
+def test_a_restore_that_runs_is_not_called_interrupted(project: Path) -> None:
+    with restore_that_gets(signal.SIGSTOP, project) as restore:
+        try:
+            met = os.waitid(os.P_PID, restore.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+            assert met is not None and met.si_code == os.CLD_STOPPED
+            said = typed(project, "status")
+        finally:
+            restore.send_signal(signal.SIGCONT)
+    assert f"A restore is running (process {restore.pid}, 30 files)." in said
     assert "interrupted" not in said and ".mulligan-" not in said
-    assert restore.wait(timeout=120) == 0
+    assert restore.returncode == 0 and (project / "f29").read_text() == "1\n"
 
 
 def test_a_restore_that_was_killed_is_called_interrupted(project: Path) -> None:
-    for number in range(3000):
-        (project / f"f{number}").write_text("1\n")
-    typed(project, "save", "base")
-    for number in range(3000):
-        (project / f"f{number}").write_text("2\n")
-    restore = subprocess.Popen(
-        tools.mulligan_argv("restore", "base", "-y"), cwd=project, env=tools.plain_environment(),
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    while restore.poll() is None and not any(name.startswith(".mulligan-") for name in os.listdir(project)):
-        time.sleep(0.001)
-    restore.kill()
-    restore.wait()
-    assert "A restore was interrupted (3,000 files). Finish it: mulligan doctor" in typed(project, "status")
+    with restore_that_gets(signal.SIGKILL, project) as restore:
+        assert restore.wait() == -signal.SIGKILL
+    assert "A restore was interrupted (30 files). Finish it: mulligan doctor" in typed(project, "status")
     typed(project, "doctor")
     assert "interrupted" not in typed(project, "status")
 
