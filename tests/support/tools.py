@@ -11,6 +11,7 @@ import json
 import os
 import pty
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -87,6 +88,35 @@ def start_mulligan(
     return made or subprocess.Popen(
         mulligan_argv(*texts), cwd=cwd, env=env, stdin=stdin, stdout=stdout, stderr=stderr, start_new_session=session
     )
+
+
+#: What the servers of pages and of MCP load: most of what it costs to start one.
+SERVERS = {"TEST_PRELOAD": "mulligan.mcp.session mulligan.mcp.http mulligan.ui.app mulligan.ui.serving"}
+
+
+class ServingCommand:
+    """A command that serves until it gets a signal, with pipes for what it prints: what tests use of `subprocess.Popen`."""
+
+    def __init__(self, *words: str | os.PathLike[str], cwd: Path, **env: str) -> None:
+        (out, theirs_out), (err, theirs_err) = os.pipe(), os.pipe()
+        with open(os.devnull, "rb") as nothing:
+            streams = (nothing.fileno(), theirs_out, theirs_err)
+            self._process = start_mulligan(words, cwd=cwd, env=plain_environment(**SERVERS, **env), streams=streams)
+        os.close(theirs_out)
+        os.close(theirs_err)
+        self.stdout, self.stderr = os.fdopen(out, encoding="utf-8"), os.fdopen(err, encoding="utf-8")
+        self.wait, self.kill, self.send_signal = self._process.wait, self._process.kill, self._process.send_signal
+
+    def end(self, number: int = signal.SIGTERM) -> tuple[int, str, str]:
+        """Sends it a signal; returns its exit code and the rest of what it printed."""
+        self.send_signal(number)
+        return self.finish()
+
+    def finish(self) -> tuple[int, str, str]:
+        """Waits for its end; returns the same."""
+        code = self.wait(60)
+        with self.stdout, self.stderr:
+            return code, self.stdout.read(), self.stderr.read()
 
 
 def cli(

@@ -20,7 +20,7 @@ import jsonschema
 
 from forked import Forked
 from mulligan.mcp.tools import TOOLS
-from tools import plain_environment, start_mulligan
+from tools import SERVERS, plain_environment, start_mulligan
 
 HELLO = {
     "protocolVersion": "2025-06-18",
@@ -144,7 +144,7 @@ def own_process(root: Path, *, store: Path | None = None, hello: bool = True, **
     options = ["--store", store] if store is not None else []
     theirs_in, ours_in = os.pipe()
     ours_out, theirs_out = os.pipe()
-    environment = plain_environment(TEST_PRELOAD="mulligan.mcp.session", **env)
+    environment = plain_environment(**SERVERS, **env)
     with open(os.devnull, "wb") as nothing:
         streams = (theirs_in, theirs_out, nothing.fileno())
         process = start_mulligan(["-C", root, *options, "mcp"], cwd=root, env=environment, streams=streams)

@@ -6,7 +6,6 @@ import asyncio
 import json
 import re
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from http.client import HTTPConnection
@@ -20,7 +19,7 @@ from mcp.client.streamable_http import streamable_http_client
 import mulligan
 from mulligan.mcp.stdio import LONGEST
 from mulligan.mcp.tools import TOOLS
-from tools import cli, mulligan_argv, plain_environment
+from tools import SERVERS, ServingCommand, cli
 from tree import put
 
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -29,7 +28,7 @@ PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 class Served:
     """One server in a process of its own."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: ServingCommand) -> None:
         self.process = process
         said = json.loads(process.stdout.readline())
         self.url, self.token = said["url"], said["token"]
@@ -67,23 +66,12 @@ class Served:
 
 @contextmanager
 def serving(project, store) -> Iterator[Served]:
-    words = mulligan_argv("-C", project, "--store", store, "--json", "mcp", "--http")
-    process = subprocess.Popen(
-        words,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        stdin=subprocess.DEVNULL,
-        text=True,
-        env=plain_environment(),
-    )
+    process = ServingCommand("--store", store, "--json", "mcp", "--http", cwd=project)
     try:
-        served = Served(process)
-        assert served.token not in " ".join(words)
-        yield served
+        yield Served(process)
     finally:
-        process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=60)
-    assert (process.returncode, *rest) == (0, "", "")
+        ended = process.end()
+    assert ended == (0, "", "")
 
 
 @pytest.fixture
@@ -143,12 +131,12 @@ def test_a_server_with_a_client_connected_ends_cleanly_when_it_is_asked_to(proje
             served.process.send_signal(signal.SIGINT)
             await asyncio.to_thread(served.process.wait, 60)
 
-    words = mulligan_argv("-C", project, "--store", store, "--json", "mcp", "--http")
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment()
-    ) as it:
+    it = ServingCommand("--store", store, "--json", "mcp", "--http", cwd=project)
+    try:
         asyncio.run(talk(Served(it)))
-        assert (it.returncode, *it.communicate()) == (0, "", "")
+    finally:
+        ended = it.end()
+    assert ended == (0, "", "")
 
 
 def test_every_rule_of_the_port_refuses_what_breaks_it(served):
@@ -204,14 +192,9 @@ def test_each_start_has_a_token_of_its_own_that_no_file_holds(project, store, tm
 
 
 def test_the_printed_lines_are_a_configuration_of_a_client(project, store):
-    words = mulligan_argv("-C", project, "--store", store, "mcp", "--http")
-    with subprocess.Popen(
-        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=plain_environment()
-    ) as it:
-        lines = [it.stdout.readline() for _ in range(4)]
-        it.send_signal(signal.SIGINT)
-        rest = it.communicate(timeout=60)
-    assert (it.returncode, *rest) == (0, "", "")
+    it = ServingCommand("--store", store, "mcp", "--http", cwd=project)
+    lines = [it.stdout.readline() for _ in range(4)]
+    assert it.end(signal.SIGINT) == (0, "", "")
     server = json.loads(lines[2])["mcpServers"]["mulligan"]
     assert server["type"] == "http" and server["url"] in lines[0]
     assert re.fullmatch(r"Bearer [\w-]{43}", server["headers"]["Authorization"])
@@ -223,5 +206,5 @@ def test_what_cannot_be_served_is_refused_in_one_sentence(project, store, served
         (("mcp", "--http", "--port", str(served.port)), f"Port {served.port} cannot be used"),
         (("-C", "/", "mcp", "--http"), "mulligan: "),
     ):
-        done = cli("--store", store, *words, cwd=project)
+        done = cli("--store", store, *words, cwd=project, **SERVERS)
         assert (done.returncode, done.stdout) == (1, "") and reason in done.stderr, done

@@ -19,25 +19,13 @@ import pytest
 import tools
 from mulligan.ui.export import MARK, export, redacted_lines
 from timelines import Agent, shop
+from tools import ServingCommand
 
 pytest.importorskip("starlette")
 
 
 def start(project, store, *words):
-    command = [
-        sys.executable,
-        "-m",
-        "mulligan",
-        "-C",
-        str(project),
-        "--store",
-        str(store),
-        "--json",
-        "ui",
-        "--no-open",
-        *words,
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=dict(os.environ))
+    return ServingCommand("--store", store, "--json", "ui", "--no-open", *words, cwd=project)
 
 
 def log_in(url):
@@ -57,19 +45,17 @@ def test_one_server_per_project_prints_its_address_and_the_second_finds_it(proje
         url = json.loads(first.stdout.readline())["url"]
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/#[\w-]{43}", url)
         second = start(project, store)
-        said, _ = second.communicate(timeout=30)
+        code, said, _ = second.finish()
         again = json.loads(said)["url"]
-        assert second.returncode == 0 and again.partition("#")[0] == url.partition("#")[0] and again != url
+        assert code == 0 and again.partition("#")[0] == url.partition("#")[0] and again != url
         assert log_in(url) == log_in(again) == 200
         notes = [
             os.path.join(where, name) for where, _, names in os.walk(os.environ["XDG_RUNTIME_DIR"]) for name in names
         ]
         assert notes and all(os.stat(name).st_mode & 0o077 == 0 for name in notes)
-        assert url.partition("#")[2] not in " ".join(first.args)
     finally:
-        first.send_signal(signal.SIGTERM)
-        rest, trouble = first.communicate(timeout=30)
-    assert (first.returncode, rest, trouble) == (0, "", "")
+        ended = first.end()
+    assert ended == (0, "", "")
     assert not [name for name in os.listdir(os.path.dirname(notes[0])) if name.endswith(".json")]
 
 
@@ -101,8 +87,7 @@ def test_a_server_that_was_killed_and_started_again_tells_a_page_what_it_missed(
     url = json.loads(first.stdout.readline())["url"]
     agent.prompt("seen before")
     seen = missed(url, None)
-    first.kill()
-    first.communicate(timeout=30)
+    first.end(signal.SIGKILL)
     agent.prompt("asked while no server ran")
     agent.tool("Edit", "README.md", lambda: (project / "README.md").write_text("away\n"))
     workspace.save("saved while no server ran")
@@ -121,8 +106,7 @@ def test_a_server_that_was_killed_and_started_again_tells_a_page_what_it_missed(
         workspace.undo()
         assert missed(again, seen)[0] == "reset"  # older entries changed too: the page loads again
     finally:
-        second.send_signal(signal.SIGTERM)
-        second.communicate(timeout=30)
+        second.end()
 
 
 def test_a_port_that_is_taken_is_named(project, store):
@@ -133,11 +117,10 @@ def test_a_port_that_is_taken_is_named(project, store):
         other = project.parent / "other"
         other.mkdir()
         second = start(other, other.parent / "other store", "--port", port)
-        said, _ = second.communicate(timeout=30)
-        assert second.returncode == 1 and f"Port {port}" in json.loads(said)["error"]["message"]
+        code, said, _ = second.finish()
+        assert code == 1 and f"Port {port}" in json.loads(said)["error"]["message"]
     finally:
-        first.send_signal(signal.SIGINT)
-        first.communicate(timeout=30)
+        first.end(signal.SIGINT)
 
 
 def test_without_the_extra_the_command_says_what_to_install(project):
@@ -180,14 +163,7 @@ def test_an_export_replaces_nothing_but_an_export(project, store):
     shop(project, store)
 
     def run(name):
-        words = ["-C", str(project), "--store", str(store), "ui", "--export", name]
-        return subprocess.run(
-            [sys.executable, "-m", "mulligan", *words],
-            capture_output=True,
-            text=True,
-            env=dict(os.environ),
-            check=False,
-        )
+        return tools.cli("--store", store, "ui", "--export", name, cwd=project, **tools.SERVERS)
 
     target = project.parent / "out.html"
     assert run(str(target)).returncode == 0 and run(str(target)).returncode == 0
@@ -202,9 +178,12 @@ class Screen:
 
     def __init__(self, project, store, **env):
         self._ours, theirs = pty.openpty()
-        command = [sys.executable, "-m", "mulligan", "-C", str(project), "--store", str(store), "ui"]
-        environment = {name: value for name, value in os.environ.items() if name != "SSH_CONNECTION"} | env
-        self._process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+        environment = tools.plain_environment(**tools.SERVERS, **env)
+        if "SSH_CONNECTION" not in env:
+            environment.pop("SSH_CONNECTION", None)
+        self._process = tools.start_mulligan(
+            ["--store", store, "ui"], cwd=project, env=environment, streams=(theirs, theirs, theirs)
+        )
         os.close(theirs)
 
     def until(self, text):
