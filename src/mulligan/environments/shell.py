@@ -8,6 +8,7 @@ is up the whole group is ended. A program that a command leaves in the backgroun
 
 from __future__ import annotations
 
+import math
 import os
 import selectors
 import shlex
@@ -23,8 +24,9 @@ from mulligan.environments.output import Output, timed_out_note
 from mulligan.safefs.directory import random_name
 
 _CHUNK = 1 << 16
-# How long a command's last words may take once it has ended, where something in the background still holds the pipe.
-_GRACE = 0.2
+# Where something in the background still holds the pipe of a command that has ended: how long it must be silent, and how long it
+# may go on to print, until the answer is given.
+_GRACE, _LAST_WORDS = 0.2, 1.0
 _POLL = 0.05
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash", "/bin/sh")
 
@@ -156,8 +158,8 @@ def _pump(
     *,
     until: Callable[[], bool] = lambda: False,
 ) -> bool:
-    """Reads until the pipes close, `until` holds, or the process has ended and is silent; returns False out of time."""
-    quiet_since: float | None = None
+    """Reads until the pipes close, `until` holds, or the process has ended and had its last words; returns False out of time."""
+    quiet = closing = math.inf
     with selectors.DefaultSelector() as selector:
         for stream in streams:
             selector.register(stream.fd, selectors.EVENT_READ, stream)
@@ -170,11 +172,10 @@ def _pump(
                 key.data.read()
                 if key.data.ended:
                     selector.unregister(key.fd)
-            if ready or not ended():
-                quiet_since = None
-            elif quiet_since is None:
-                quiet_since = now
-            elif now - quiet_since > _GRACE:
+            if ended():
+                quiet = math.inf if ready else min(quiet, now + _GRACE)
+                closing = min(closing, now + _LAST_WORDS)
+            if now > min(quiet, closing):
                 return True
     return True
 

@@ -82,6 +82,15 @@ def test_a_program_left_in_the_background_holds_nothing_up(tmp_path: Path) -> No
         os.kill(pid, 9)
 
 
+def test_a_program_left_in_the_background_that_prints_holds_nothing_up(tmp_path: Path) -> None:
+    prints = "n=0; while [ $n -lt 1200 ] && [ ! -e stop ]; do n=$((n+1)); echo x; sleep 0.1; done; touch ended"
+    ran = run_once(f"({prints}) & echo $! > pid; echo done", cwd=str(tmp_path), timeout=None)
+    there = (tmp_path / "ended").exists()
+    (tmp_path / "stop").touch()
+    assert (there, ran.exit_code) == (False, 0) and "done" in ran.stdout
+    assert ends(int((tmp_path / "pid").read_text()))
+
+
 def test_closed_streams_do_not_end_the_wait(tmp_path: Path) -> None:
     ran = run_once("exec >&- 2>&-; echo x > begun; exit 4", cwd=str(tmp_path), timeout=60)
     assert ran.exit_code == 4
