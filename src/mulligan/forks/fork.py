@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -172,22 +172,13 @@ class Forking:
 
     def _first(self, entry: Entry) -> Entry:
         """Writes the first checkpoint of the fork: the same state under the same id, kept until it is deleted."""
-        store, was = self._store, entry.checkpoint
+        store = self._store
         origin = {
             "workspace": self._bench.settings.workspace,
             "store": self._bench.settings.store,
             "checkpoint": entry.id,
         }
-        about = {key: value for key, value in was.metadata.items() if key not in (CAUSE, STATE_BEFORE)}
-        first = was.replace(
-            parent=None, kind="manual", metadata={**about, FORKED_FROM: origin}, state_source=_value(was.state)
-        )
-        made = entry._replace(checkpoint=first, seq=0)
-        changes = pack_changes(Trees(store.objects), None, made)
-        made = made._replace(checkpoint=first.replace(packed_changes=changes))
-        with store.objects.writer() as writer:
-            made = write_commit(made, writer)
-            finish_objects(made, writer)
+        made = _written_here(store, entry, None, metadata={**_about(entry), FORKED_FROM: origin})
         text = json.dumps(origin)
         record_checkpoint(
             store, made, now_ns=self._bench.now_ns(), pinned=set, as_position=True,
@@ -260,8 +251,23 @@ class Forking:
             self._pin.close()
 
 
-def _value(state: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    return lambda: state
+def _about(entry: Entry) -> dict[str, Any]:
+    """Returns the metadata of a checkpoint that are true in another timeline too."""
+    return {key: value for key, value in entry.checkpoint.metadata.items() if key not in (CAUSE, STATE_BEFORE)}
+
+
+def _written_here(store: Store, entry: Entry, parent: Entry | None, **fields: Any) -> Entry:
+    """Writes a checkpoint of another timeline as a commit of this one, with some fields changed; its objects are here."""
+    state = entry.checkpoint.state
+    made = entry.checkpoint.replace(
+        parent=parent.id if parent is not None else None, kind="manual", state_source=lambda: state, **fields
+    )
+    written = entry._replace(checkpoint=made, seq=0)
+    changes = pack_changes(Trees(store.objects), parent, written)
+    with store.objects.writer() as writer:
+        written = write_commit(written._replace(checkpoint=made.replace(packed_changes=changes)), writer)
+        finish_objects(written, writer)
+    return written
 
 
 def _record_place(store: Store) -> None:
@@ -365,20 +371,9 @@ def bring(store: Store, theirs: Store, entry: Entry, name: str, *, now_ns: int) 
     known = store.checkpoints.by_id(entry.id)
     if known is not None:
         return known
-    was = entry.checkpoint
-    about = {key: value for key, value in was.metadata.items() if key not in (CAUSE, STATE_BEFORE)}
     needed = [oid for oid in reachable(theirs.objects, [entry.commit_id]) if not store.objects.has(oid)]
     _copy_objects(theirs.objects, store.objects, needed)
     parent = store.checkpoints.current()
-    made = was.replace(
-        parent=parent.id if parent is not None else None, kind="manual", name=was.name or name, metadata=about,
-        state_source=_value(was.state),
-    )  # fmt: skip
-    brought = entry._replace(checkpoint=made, seq=0)
-    changes = pack_changes(Trees(store.objects), parent, brought)
-    brought = brought._replace(checkpoint=made.replace(packed_changes=changes))
-    with store.objects.writer() as writer:
-        brought = write_commit(brought, writer)
-        finish_objects(brought, writer)
+    brought = _written_here(store, entry, parent, name=entry.checkpoint.name or name, metadata=_about(entry))
     record_checkpoint(store, brought, now_ns=now_ns, pinned=set, as_position=False)
     return brought
