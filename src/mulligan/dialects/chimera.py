@@ -18,10 +18,11 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mulligan.engine.workspace import Workspace
 from mulligan.environments.base import CommandResult, Environment, TestResult
+from mulligan.environments.docker import DockerEnvironment
 from mulligan.environments.ghost import GhostCommitManager, GhostSnapshot
 from mulligan.environments.git import GitEnvironment
 from mulligan.environments.local import (
@@ -32,9 +33,6 @@ from mulligan.environments.local import (
 )
 from mulligan.loop.agent import AgentLoop, LoopRules
 from mulligan.loop.risk import RiskVerdict, judge
-
-if TYPE_CHECKING:
-    from mulligan.environments.docker import DockerEnvironment
 
 __all__ = [
     "CheckpointInfo",
@@ -58,14 +56,6 @@ __all__ = [
 PATH_ARGUMENTS = ("path", "file_path", "filename", "paths", "source", "destination", "old_path", "new_path")
 #: Fields of Chimera's own LoopConfig whose default is not None.
 _LOOP_DEFAULTS = {"auto_compact_threshold": 0.8, "yolo_mode": False, "_default_permissions_applied": False}
-
-
-def __getattr__(name: str) -> Any:
-    if name == "DockerEnvironment":
-        from mulligan.environments import docker
-
-        return docker.DockerEnvironment
-    raise AttributeError(f"module 'mulligan.dialects.chimera' has no attribute {name!r}")
 
 
 @dataclass
