@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mulligan.cli.watchers import start_apart
 from mulligan.errors import MulliganError
 from mulligan.settings.variables import environment
 from mulligan.timeline.database import NAME
@@ -33,7 +33,7 @@ class IdlePushes:
     """The pushes of one watcher, one at a time."""
 
     def __init__(self) -> None:
-        self._child: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[str] | None = None
         self._name = ""
         self._pauses: dict[str, tuple[float, float]] = {}  # by remote: how long, and until when
         self._behind: list[str] = []
@@ -64,17 +64,9 @@ class IdlePushes:
 
     def _start(self, workspace: Workspace, name: str) -> None:
         self._name = name
-        self._child = subprocess.Popen(  # noqa: S603 - this very program
-            [sys.executable, "-m", "mulligan", "-C", workspace.root, "--store", workspace.store_path, "push", name],
-            cwd="/",
-            env={**environment(), "MULLIGAN_WATCH": "0"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+        self._child = start_apart(workspace.settings, ["push", name], {**environment(), "MULLIGAN_WATCH": "0"})
 
-    def _has_ended(self, child: subprocess.Popen[bytes], after: int) -> bool:
+    def _has_ended(self, child: subprocess.Popen[str], after: int) -> bool:
         code = child.poll()
         if code is None:
             return False

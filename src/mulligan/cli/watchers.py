@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -183,11 +183,17 @@ def ask_to_stop(place: WatcherPlace) -> bool:
 
 def start(context: Context, *, idle: float, told: int = subprocess.DEVNULL) -> subprocess.Popen[str]:
     """Starts a watcher that outlives this command; its output goes to `told`, open until it is ready."""
-    root, store = context.settings.workspace, context.settings.store
+    return start_apart(context.settings, ["watch", "--idle", str(idle)], context.environ, told)
+
+
+def start_apart(
+    settings: Settings, words: Sequence[str], environ: Mapping[str, str], told: int = subprocess.DEVNULL
+) -> subprocess.Popen[str]:
+    """Starts a command of this program for a workspace, in a session of its own; its errors go to `told`."""
     return subprocess.Popen(  # noqa: S603 - this very program
-        [sys.executable, "-m", "mulligan", "-C", root, "--store", store, "watch", "--idle", str(idle)],
+        [sys.executable, "-m", "mulligan", "-C", settings.workspace, "--store", settings.store, *words],
         cwd="/",
-        env=dict(context.environ),
+        env=dict(environ),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=told,
