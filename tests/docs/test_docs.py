@@ -88,6 +88,22 @@ def test_files_that_a_page_names_exist(page: Path) -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
+NAME_IN_FILE = re.compile(r"`(?P<names>[A-Za-z_]\w*)`[^`\n]{0,12}\(`(?P<file>[\w/]+\.py)`\)")
+FILE_WITH_NAMES = re.compile(r"`(?P<file>[\w/]+\.py)` \((?P<names>`\w+`(?:, `\w+`)*)\)")
+
+
+@pytest.mark.parametrize("page", [ROOT / "CONTRIBUTING.md", ROOT / "docs/explanation/architecture.md"], ids=name_of)
+def test_names_that_a_page_places_in_a_file_are_there(page: Path) -> None:
+    """A newcomer looks for `KEYS` where (`settings/files.py`) says."""
+    text = prose(page)
+    found = [*NAME_IN_FILE.finditer(text), *FILE_WITH_NAMES.finditer(text)]
+    assert found
+    for place in found:
+        files = [base / place["file"] for base in (ROOT, ROOT / "src/mulligan") if (base / place["file"]).exists()]
+        words = re.findall(r"\w+", files[0].read_text()) if files else []
+        assert set(re.findall(r"\w+", place["names"])) <= set(words), place[0]
+
+
 def test_every_page_can_be_reached_from_the_index() -> None:
     """No page is an orphan: following links from docs/README.md finds all of docs."""
     index = ROOT / "docs" / "README.md"

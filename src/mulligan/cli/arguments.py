@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
-from mulligan.cli.command import Command
+from mulligan.cli.command import Command, no_arguments, print_lines
 from mulligan.cli.commands import COMMANDS, FIRST_FIVE, OTHER_WORDS, WITHIN, grouped, module_of
 from mulligan.errors import UserError
 
@@ -81,7 +81,10 @@ def load(command: str) -> Command:
         hint = f"Did you mean: mulligan {close[0]}" if close else "See all commands: mulligan -h"
         raise UsageError(f"{command!r} is not a command of mulligan.", hint=hint)
     __import__(module)  # `importlib` is half a millisecond
-    return cast("Command", sys.modules[module])
+    found = sys.modules[module]
+    vars(found).setdefault("add_arguments", no_arguments)
+    vars(found).setdefault("render", print_lines)
+    return cast("Command", found)
 
 
 #: The last line of each command's help.

@@ -19,7 +19,7 @@ class Result(NamedTuple):
 
 
 class Command(Protocol):
-    """A module under `commands/`."""
+    """A module under `commands/`; `no_arguments` and `print_lines` stand in for what it does not have."""
 
     USAGE: str
     DESCRIPTION: str
@@ -37,15 +37,10 @@ class Command(Protocol):
 
 
 def no_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds nothing: for a command without arguments of its own."""
+    """Adds nothing: for a command whose file has no `add_arguments`."""
     del parser
 
 
 def print_lines(context: Context, result: Result) -> None:
-    """Prints a result that is a list of lines."""
-    context.out.lines(result.value)
-
-
-def print_nothing(context: Context, result: Result) -> None:
-    """Prints nothing: everything was said while the command ran."""
-    del context, result
+    """Prints a list of lines, and nothing for None: for a command whose file has no `render`."""
+    context.out.lines(result.value or ())

@@ -6,10 +6,8 @@ import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
-from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 
-__all__ = ["render"]
 USAGE = "architect (history | rollback [OPTIONS] | pipeline PIPELINE.yaml [OPTIONS])"
 DESCRIPTION = """\
 Checkpoints that are commits on your branch, in architect's words.

@@ -5,12 +5,9 @@ from __future__ import annotations
 import argparse
 
 from mulligan.cli.command import Result
-from mulligan.cli.command import no_arguments as add_arguments
-from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.errors import MulliganError
 
-__all__ = ["add_arguments", "render"]
 USAGE = "__complete"
 DESCRIPTION = "Names and ids of checkpoints, for completion scripts."
 EXAMPLES = (("mulligan __complete", "one candidate per line"),)

@@ -9,7 +9,6 @@ from typing import Any
 from mulligan import settings
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
-from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size, parse_size
@@ -20,7 +19,6 @@ from mulligan.settings.editing import parse_value, with_setting
 from mulligan.settings.files import CONFIG_LIMIT, KEYS
 from mulligan.settings.scoping import write_config
 
-__all__ = ["render"]
 USAGE = "config get [KEY] | config set KEY VALUE | config unset KEY | config path"
 DESCRIPTION = """\
 Show or change settings in your own configuration file. Comments in it stay.

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mulligan.cli.command import Result
-from mulligan.cli.command import no_arguments as add_arguments
-from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.engine.workspace import Workspace
 from mulligan.present.diff import render_stat
@@ -20,7 +18,6 @@ from mulligan.present.text import Style, count
 from mulligan.present.timeline import log_lines, saved_lines
 from mulligan.settings import resolve
 
-__all__ = ["add_arguments", "render"]
 USAGE = "demo"
 DESCRIPTION = """\
 Watch a rollback: a small project is saved, broken as a careless agent would break it, and brought back.

@@ -6,7 +6,6 @@ import argparse
 from datetime import datetime
 
 from mulligan.cli.command import Result
-from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.cli.hook_files import home_of
 from mulligan.install.checkup import Wired, check
@@ -16,7 +15,6 @@ from mulligan.present.visible import visible
 from mulligan.safefs.platform import HERE
 from mulligan.timeline.notices import forget_failures
 
-__all__ = ["add_arguments"]
 USAGE = "doctor"
 DESCRIPTION = """\
 Repair the store and finish what was interrupted.

@@ -7,7 +7,6 @@ import time
 from typing import TYPE_CHECKING
 
 from mulligan.cli.command import Result
-from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.loop.commits import CommitCheckpoints, ListedCommit
 from mulligan.loop.makers import maker, words_for
@@ -17,7 +16,6 @@ from mulligan.present.visible import visible
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import Checkpoint
 
-__all__ = ["add_arguments"]
 USAGE = "architect history"
 DESCRIPTION = """\
 List the checkpoints that are commits on your branch, newest first: those of an agent's steps and of pipelines.

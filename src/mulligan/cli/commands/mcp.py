@@ -12,14 +12,12 @@ from typing import Any, BinaryIO
 
 from mulligan.cli.arguments import bounded, version
 from mulligan.cli.command import Result
-from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals, write_report
 from mulligan.cli.listening import listening
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
 
-__all__ = ["render"]
 USAGE = "mcp [--http [--port N]]"
 DESCRIPTION = """\
 Serve the Model Context Protocol on standard input and output, for an agent that starts it.

@@ -5,13 +5,11 @@ from __future__ import annotations
 import argparse
 
 from mulligan.cli.command import Result
-from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.present.visible import visible
 from mulligan.settings import places
 from mulligan.settings.scoping import read_scoping, scoping_file, write_scoping
 
-__all__ = ["add_arguments"]
 USAGE = "pause"
 DESCRIPTION = """\
 Let the hooks of agents record nothing in this project until `mulligan resume`.

@@ -6,15 +6,14 @@ import argparse
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
-from mulligan.cli.command import print_lines as render
 from mulligan.cli.context import Context
 from mulligan.dialects.praisonai.history import OURS, History, NotSaved
 from mulligan.dialects.praisonai.types import Checkpoint, CheckpointConfig, CheckpointDiff
 from mulligan.errors import MulliganError, NothingSaved, UserError
 from mulligan.model.checkpoint import Checkpoint as Saved
+from mulligan.present.text import columns
 from mulligan.present.visible import visible
 
-__all__ = ["render"]
 USAGE = "praisonai (save MESSAGE | list | restore ID | rewind [N] | diff [FROM] [TO] | delete [ID]) [OPTIONS]"
 DESCRIPTION = """\
 Checkpoints in PraisonAI's words, for scripts and habits that come from there.
@@ -102,8 +101,7 @@ def _table(found: list[tuple[str, Checkpoint]], *, mixed: bool) -> list[str]:
         short = message[:_WIDTH] + "..." if len(message) > _WIDTH else message
         rows.append((each.short_id, short, each.timestamp.astimezone().strftime("%Y-%m-%d %H:%M:%S"), maker))
     rows = rows if mixed else [(*row[:3], "") for row in rows]
-    widths = [max(len(row[column]) for row in rows) for column in range(4)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return columns(rows)
 
 
 def _restore(_: Context, history: History, args: argparse.Namespace) -> Result:

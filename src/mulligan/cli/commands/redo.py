@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 
 from mulligan.cli.command import Result
-from mulligan.cli.command import no_arguments as add_arguments
 from mulligan.cli.context import Context
 from mulligan.cli.restoring import finished, in_same_project, render_undo
 
-__all__ = ["add_arguments"]
 USAGE = "redo"
 DESCRIPTION = """\
 Redo what the last `mulligan undo` undid. Possible until the next save or restore.

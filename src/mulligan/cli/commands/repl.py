@@ -10,7 +10,6 @@ from contextlib import suppress
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
-from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals
 from mulligan.dialects.chimera import CheckpointManager
@@ -24,7 +23,6 @@ from mulligan.loop.prompting import PromptedAgent
 from mulligan.present.text import some
 from mulligan.present.visible import visible
 
-__all__ = ["render"]
 USAGE = "repl [--agent COMMAND]"
 DESCRIPTION = """\
 Work in a chat: slash commands for checkpoints, and any other text as a prompt for your agent.
@@ -69,7 +67,7 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     finally:
         env.cleanup()
         ghost.workspace.close()
-    return Result(answered, lambda: {"answered": answered})
+    return Result(None, lambda: {"answered": answered})
 
 
 def _refused_here(env: LocalEnvironment) -> None:

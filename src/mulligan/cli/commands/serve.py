@@ -14,14 +14,12 @@ from typing import Any, BinaryIO
 from mulligan.cli import dispatch
 from mulligan.cli.arguments import version, wants
 from mulligan.cli.command import Result
-from mulligan.cli.command import print_nothing as render
 from mulligan.cli.context import Context
 from mulligan.cli.server import ClientScreen
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
 from mulligan.model.policy import Settings
 
-__all__ = ["render"]
 USAGE = "serve [--follow]"
 DESCRIPTION = """\
 Serve a program over JSON lines: a request per line on standard input, an answer per line on standard output.
