@@ -15,7 +15,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
-from typing import Any
+from typing import IO, Any, cast
 
 
 class Mulligan:
@@ -28,6 +28,7 @@ class Mulligan:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self._pipe = cast("IO[str]", self._process.stdin)
         self._answers: queue.Queue[dict[str, Any]] = queue.Queue()
         self._asked = 0
         threading.Thread(target=self._listen, daemon=True).start()
@@ -39,7 +40,9 @@ class Mulligan:
                 self._answers.put(said)
             else:
                 self.on_event(said)
-        self._answers.put({"exit": 70, "result": {"error": {"message": "mulligan ended", "hint": ""}}})
+        self._answers.put(
+            {"exit": 70, "result": {"error": {"message": "mulligan ended: commands are not saved any more"}}}
+        )
 
     def on_event(self, event: dict[str, Any]) -> None:
         """Shows that a checkpoint was made, by this program or by any other."""
@@ -50,17 +53,19 @@ class Mulligan:
     def ask(self, *words: str) -> dict[str, Any]:
         """Runs one command of mulligan and returns its answer."""
         self._asked += 1
-        if self._process.stdin is None:
-            raise RuntimeError("mulligan is not running")
         request = {"v": 1, "id": self._asked, "run": list(words)}
-        self._process.stdin.write(json.dumps(request) + "\n")
-        self._process.stdin.flush()
-        return self._answers.get()
+        with suppress(BrokenPipeError):  # it ended: the last answer says so
+            self._pipe.write(json.dumps(request) + "\n")
+            self._pipe.flush()
+        answer = self._answers.get()
+        if "id" not in answer:
+            self._answers.put(answer)
+        return answer
 
     def close(self) -> None:
         """Ends the conversation."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        with suppress(BrokenPipeError):
+            self._pipe.close()
         self._process.wait()
 
 
@@ -93,7 +98,9 @@ def main(project: str) -> None:
             show(mulligan.ask(command[1:]))
             continue
         subprocess.run(command, shell=True, cwd=project, check=False)  # noqa: S602 - that is what this program is for
-        mulligan.ask("save", command, "--if-changed", "--kind", "step")
+        saved = mulligan.ask("save", command, "--if-changed", "--kind", "step")
+        if saved["exit"]:
+            show(saved)
     mulligan.close()
 
 

@@ -127,6 +127,34 @@ def test_a_follower_hears_of_checkpoints_that_others_make(project, conversation)
     assert host.hear() == {"v": 1, "event": "position", "position": made["id"]}
 
 
+def test_a_follower_hears_nothing_again_where_the_newest_checkpoint_is_deleted(project, conversation):
+    host = conversation("--follow")
+    for number in range(3):
+        put(project, "a.txt", f"{number}\n")
+        host.run("--json", "save", f"n{number}")
+        assert [host.hear()["event"], host.hear()["event"]] == ["checkpoint", "position"]
+    host.run("--json", "rm", "n2", "-y")
+    put(project, "a.txt", "after\n")
+    made = host.run("--json", "save", "after")["checkpoint"]
+    heard = []
+    while "after" not in [each.get("checkpoint", {}).get("name") for each in heard]:
+        heard.append(host.hear())
+    assert [each["checkpoint"] for each in heard if each["event"] == "checkpoint"] == [made]
+
+
+@pytest.mark.parametrize("options", [[], ["--follow"]], ids=["plain", "following"])
+def test_requests_may_come_from_a_file_and_the_last_line_needs_no_newline(project, tmp_path, options):
+    put(project, "a.txt", "one\n")
+    (tmp_path / "requests").write_text('{"v": 1, "id": 1, "run": ["save"]}\n{"v": 1, "id": 2, "run": ["log"]}')
+    with (tmp_path / "requests").open() as requests:
+        done = subprocess.run(
+            [sys.executable, "-m", "mulligan", "serve", *options],
+            cwd=project, env=plain_environment(MULLIGAN_WATCH="0"), stdin=requests, capture_output=True, check=True,
+        )  # fmt: skip
+    said = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["exit"] for each in said if "id" in each] == [0, 0]
+
+
 @pytest.mark.parametrize("end", ["\n", ""], ids=["an empty line", "the end of the input"])
 def test_the_example_host_undoes_a_command(project, end):
     put(project, "a.txt", "precious\n")

@@ -9,6 +9,7 @@ import selectors
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import Any, BinaryIO
 
 from mulligan.cli import dispatch
@@ -18,6 +19,7 @@ from mulligan.cli.context import Context
 from mulligan.cli.server import ClientScreen
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.policy import Settings
 
 USAGE = "serve [--follow]"
@@ -71,20 +73,23 @@ class Host:
         self._sink: BinaryIO = sys.stdout.buffer
         self._workspace: Workspace | None = None
         self._follows = follow
+        self._known: frozenset[str] = frozenset()
         self._newest = self._position = ""
 
     def serve(self) -> None:
         """Answers requests, and reports new checkpoints in between."""
         if self._follows:
             self._newest, self._position = self._now()
+            self._fresh()
         self._send(event="ready", version=version(), workspace=self._settings.workspace)
-        with selectors.DefaultSelector() as selector:
+        with selectors.SelectSelector() as selector:  # epoll refuses a file as standard input
             selector.register(0, selectors.EVENT_READ)
             data = b""
             while True:
                 if selector.select(_LOOK if self._follows else None):
                     data += (more := os.read(0, 1 << 16))
-                    *lines, data = data.split(b"\n")
+                    # A last line needs no newline: one that was cut off is no JSON, and runs nothing.
+                    *lines, data = (data if more else data + b"\n").split(b"\n")
                     for line in filter(bytes.strip, lines):
                         self._answer(line)
                     if not more:
@@ -150,15 +155,22 @@ class Host:
     def _report(self) -> None:
         newest, position = self._now()
         if newest != self._newest:
-            found = self._lend(self._settings).log(limit=_AT_ONCE)
-            known = [checkpoint.id for checkpoint in found]
-            fresh = found[: known.index(self._newest)] if self._newest in known else found
             self._newest = newest
-            for checkpoint in reversed(fresh):
+            for checkpoint in reversed(self._fresh()):
                 self._send(event="checkpoint", checkpoint=checkpoint.to_dict())
         if position != self._position:
             self._position = position
             self._send(event="position", position=position)
+
+    def _fresh(self) -> list[Checkpoint]:
+        """Returns the checkpoints that are newer than all that were known, newest first; knows them from now on."""
+        try:
+            found = self._lend(self._settings).log(limit=_AT_ONCE)
+        except MulliganError:
+            return []
+        fresh = list(takewhile(lambda checkpoint: checkpoint.id not in self._known, found))
+        self._known = frozenset(checkpoint.id for checkpoint in found)
+        return fresh
 
 
 def _parse(request: Any) -> tuple[list[str], str]:
@@ -171,7 +183,7 @@ def _parse(request: Any) -> tuple[list[str], str]:
     if not isinstance(given, str):
         raise UserError('"stdin" is a text. Nothing was run.')
     if dispatch.command_of(words) in _NOT_HERE:
-        raise UserError(f"{dispatch.command_of(words)!r} is not for this door. Nothing was run.")
+        raise UserError(f"{dispatch.command_of(words)!r} needs a terminal or does not end by itself. Nothing was run.")
     return words, given
 
 
