@@ -37,7 +37,7 @@ class Choice(NamedTuple):
 
 def choices(workspace: Workspace, *, steps: bool) -> list[Choice]:
     """Returns the prompts and checkpoints; with `steps`, those that can be undone alone, with the states around each."""
-    told = workspace.story()
+    told = [chapter for chapter in workspace.story() if not chapter.machine]
     rows = [row for chapter in told for row in _chapter(chapter, steps=steps)]
     known = {each.checkpoint for chapter in told for each in chapter.happened if each.changed}
     for checkpoint in workspace.log():

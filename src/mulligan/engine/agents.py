@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.engine.remarks import missing_hooks
 from mulligan.engine.save import make_draft, save_draft, tell_saved
 from mulligan.engine.workbench import Workbench
+from mulligan.errors import UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint, as_json_object
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from mulligan.timeline.commits import CheckpointDraft
     from mulligan.timeline.notices import RestoreNotice
     from mulligan.timeline.outside_changes import Rewind
+    from mulligan.timeline.store import Store
     from mulligan.timeline.story import Chapter
     from mulligan.timeline.trees import WorkspaceView
 
@@ -111,22 +113,55 @@ def agent_event_at(bench: Workbench, ref: str) -> AgentEvent | None:
 
 
 def story(bench: Workbench, limit: int | None, session: str | None, bounds: dict[str, Any]) -> list[Chapter]:
-    """Returns what agents did, prompt by prompt, newest first: what was asked, which tools ran, what each changed."""
-    from mulligan.history.news import told_by
-    from mulligan.timeline.turns import Stack
-
+    """Returns what agents did, prompt by prompt, newest first: here, and on the machines that were pulled from."""
     with bench.reading() as store:
         if store is None:
             return []
-        found = store.events.newest(None, store.events.session(session) if session is not None else None)
-        stack = Stack(store)
-        told = told_by(store, found, stack.undone() | stack.reverted(), None if bounds else limit)
-    if bounds:
-        from mulligan.history.filters import keeps_chapter, parse_filters
+        most = None if bounds else limit
+        told = _story_of_session(store, session) if session is not None else _whole_story(store, most)
+    return bounded_story(told, bounds)[:limit]
 
-        filters = parse_filters(**bounds)
-        told = [each for each in told if filters is None or keeps_chapter(filters, each)]
-    return told[:limit]
+
+def own_story(store: Store, session: str | None = None, limit: int | None = None) -> list[Chapter]:
+    """Returns what agents did on this machine, newest first."""
+    from mulligan.history.news import told_by
+    from mulligan.timeline.turns import Stack
+
+    found = store.events.newest(None, store.events.session(session) if session is not None else None)
+    stack = Stack(store)
+    return told_by(store, found, stack.undone() | stack.reverted(), limit)
+
+
+def _whole_story(store: Store, limit: int | None) -> list[Chapter]:
+    own = own_story(store, None, limit)
+    if not store.database.knows_remotes():
+        return own
+    from mulligan.remotes.stories import newest_first, pulled_story
+
+    others = pulled_story(store, limit)
+    return newest_first([*own, *others]) if others else own
+
+
+def _story_of_session(store: Store, session: str) -> list[Chapter]:
+    """Returns the story of a session by the beginning of its id: of this machine, else of another."""
+    try:
+        return own_story(store, session)
+    except UnknownCheckpoint:
+        others = _whole_story(store, None) if store.database.knows_remotes() else []
+        found = [each for each in others if each.machine and each.session.startswith(session)]
+        if not found:
+            raise
+        return found
+
+
+def bounded_story(told: list[Chapter], bounds: dict[str, Any]) -> list[Chapter]:
+    """Returns the prompts within some bounds, which are as for `log`."""
+    if not bounds:
+        return told
+    from mulligan.history.filters import keeps_chapter, parse_filters
+
+    filters = parse_filters(**bounds)
+    return [each for each in told if filters is None or keeps_chapter(filters, each)]
 
 
 def newest_rows(bench: Workbench) -> tuple[object, ...]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from mulligan.history.search import SearchResult
     from mulligan.model.checkpoint import Checkpoint, NotCaptured
     from mulligan.model.diff import Diff
+    from mulligan.model.event import RecordedEvent
     from mulligan.model.gitposition import GitPosition
     from mulligan.timeline.commits import Entry
     from mulligan.timeline.store import Store
@@ -60,8 +61,19 @@ def _bounded(store: Store, entries: list[Entry], bounds: dict[str, Any]) -> list
     filters = parse_filters(**bounds)
     if filters is None:
         return entries
-    known = context_of(store.events.newest())
+    known = context_of([*store.events.newest(), *_told_events(store)])
     return [entry for entry in entries if keeps_entry(filters, entry, known)]
+
+
+def _told_events(store: Store) -> list[RecordedEvent]:
+    """Returns what was told of agents on other machines."""
+    if not store.database.knows_remotes():
+        return []
+    from mulligan.remotes.events import events_of
+    from mulligan.remotes.pulled import names_of_machines
+
+    database = store.database
+    return [event for machine in names_of_machines(database) for event in events_of(database, machine)]
 
 
 @with_contents
@@ -242,10 +254,10 @@ def search(bench: Workbench, text: str, *, changes: bool, bounds: dict[str, Any]
 
 def report(bench: Workbench, session: str | None) -> Report:
     """Returns what agents did, every path that changed and what was not saved; of a session, or of all that is kept."""
-    from mulligan.engine.agents import story
+    from mulligan.engine.agents import own_story
     from mulligan.history.report import make_report
 
     with bench.needing() as store:
         name = store.events.session(session) if session is not None else None
-        chapters = story(bench, None, name, {})[::-1]
+        chapters = own_story(store, name)[::-1]
         return make_report(store, bench.settings.workspace, chapters, name, moment(bench.now_ns()))

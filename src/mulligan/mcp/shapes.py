@@ -149,9 +149,10 @@ _CALL = table(
     changed=some(PATH, 20),
 )
 _CHAPTER = table(
-    ref=TEXT.of(lambda told: f"@{told.session}/prompt-{told.prompt}"),
+    ref=TEXT,
     agent=LINE,
     session=LINE,
+    machine=maybe(LINE),
     prompt=COUNT,
     text=SHORT,
     at=TEXT,

@@ -314,8 +314,8 @@ _ALL = (
     Tool(
         "story",
         "Tell what agents did",
-        "Tell what agents did here, prompt by prompt, newest first: what was asked, which tools ran for it, what each changed, what is "
-        "undone. `ref` of a chapter and `@tool-N` name moments for the other tools." + _AS_DATA,
+        "Tell what agents did here, and on machines that were pulled from (`machine`), prompt by prompt, newest first: what was asked, "
+        "which tools ran for it, what each changed, what is undone. `ref` of a chapter and `@tool-N` name moments for the other tools." + _AS_DATA,
         described(
             {
                 "limit": number("How many prompts to return.", least=1, most=50, default=10),

@@ -15,13 +15,14 @@ def story_lines(chapters: Sequence[Any], *, now: datetime, style: Style = PLAIN,
     lines: list[str] = []
     for chapter in chapters:
         when = ago(datetime.fromisoformat(chapter.at), now)
+        where = f" on {visible(chapter.machine)}" if chapter.machine else ""
         asked = shorten(visible(chapter.text) or "-", (width or 100) - 28)
         lines += [
             *([""] if lines else []),
             f"{style('bold', f'prompt {chapter.prompt}')}  {asked}{_mark(chapter, style)}",
             style(
                 "dim",
-                f"  {visible(chapter.agent)} {visible(chapter.short or chapter.session[:8])}, {when}{_state(chapter)}",
+                f"  {visible(chapter.agent)} {visible(chapter.short or chapter.session[:8])}{where}, {when}{_state(chapter)}",
             ),
         ]
         for each in chapter.happened:

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 from mulligan.errors import RemoteDamaged, UnsafePath
 from mulligan.model.bounded import read_json
+from mulligan.model.event import RecordedEvent
 from mulligan.model.paths import parse_path, to_text
+from mulligan.remotes.events import MOST_EVENTS, read_event, to_row
 
 FORMAT = 1
 #: A segment names at most so many checkpoints; a push with more makes several.
@@ -101,7 +103,7 @@ class Segment(NamedTuple):
     forgets: tuple[Forgotten, ...] = ()
     applied: tuple[str, ...] = ()
     packs: tuple[PackNote, ...] = ()
-    moments: tuple[tuple[str, str, str], ...] = ()
+    events: tuple[RecordedEvent, ...] = ()
     about: dict[str, Any] = {}  # noqa: RUF012 - never changed in place
 
     def encode(self) -> bytes:
@@ -109,6 +111,7 @@ class Segment(NamedTuple):
         plain = {"format": FORMAT, **self._asdict()}
         for key in ("checkpoints", "forgets", "packs"):
             plain[key] = [each._asdict() for each in plain[key]]
+        plain["events"] = [to_row(each) for each in self.events]
         return json.dumps(plain, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
 
@@ -155,7 +158,7 @@ def _read(said: dict[str, Any]) -> Segment:
         forgets=tuple(_forgotten(row) for row in _rows(said, "forgets")),
         applied=tuple(_text(each, _ID) for each in _rows(said, "applied")),
         packs=tuple(_pack(row) for row in _rows(said, "packs", MOST_PACKS)),
-        moments=tuple(_moment(row) for row in _rows(said, "moments")),
+        events=tuple(read_event(row) for row in _rows({"events": [], **said}, "events", MOST_EVENTS)),
         about=said["about"] if isinstance(said.get("about"), dict) else {},
     )  # fmt: skip
 
@@ -199,13 +202,6 @@ def _pack(row: Any) -> PackNote:
     return PackNote(
         _text(row["name"], _PACK), _text(row["digest"], _DIGEST), size, _text(commit, _COMMIT) if commit else "", holds
     )
-
-
-def _moment(row: Any) -> tuple[str, str, str]:
-    session, what, checkpoint = row
-    if not isinstance(session, str) or len(session) > 200 or not session.isprintable():
-        raise ValueError("a session has no name")
-    return session, _text(what, r"(after-)?(prompt|tool)-\d{1,9}"), _text(checkpoint, _CHECKPOINT)
 
 
 def machine_name(text: str) -> str:

@@ -14,11 +14,12 @@ from mulligan.errors import MulliganError, RemoteDamaged
 from mulligan.model.checkpoint import KINDS
 from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Arrived
+from mulligan.remotes.events import keep_events
 from mulligan.remotes.objects import MemoryObjects, Together, copy, new_objects
 from mulligan.remotes.protocol import Forgotten, Segment, Told
-from mulligan.remotes.pulled import Pulled, add_moments
+from mulligan.remotes.pulled import Pulled
 from mulligan.remotes.push import Writing
-from mulligan.remotes.records import ChainMark, ForgottenNote, RemoteRecords
+from mulligan.remotes.records import ForgottenNote, RemoteRecords
 from mulligan.remotes.rows import entry_of, without_path
 from mulligan.remotes.storage import Storage
 from mulligan.store.objects import ObjectStore
@@ -78,7 +79,7 @@ class Puller:
         self._learn_forgotten(arrived)
         report = PulledReport(self._remote, refused=tuple((name[:8], why) for name, why in self._storage.torn.items()))
         for each in arrived:
-            came, gone, refused = self._take_chain(each, marks.get(each.machine, ChainMark()), lazy=lazy)
+            came, gone, refused = self._take_chain(each, lazy=lazy)
             report = report._replace(
                 checkpoints=report.checkpoints + came,
                 gone=report.gone + gone,
@@ -124,11 +125,9 @@ class Puller:
 
     # -- checkpoints --------------------------------------------------------------------------------
 
-    def _take_chain(
-        self, each: Arrived, known: ChainMark, *, lazy: bool
-    ) -> tuple[int, int, tuple[tuple[str, str], ...]]:
+    def _take_chain(self, each: Arrived, *, lazy: bool) -> tuple[int, int, tuple[tuple[str, str], ...]]:
         """Takes in what one machine added; returns how many came, how many went, and what was refused."""
-        told, applied, gone, full = _summed(each.segments)
+        told, applied, gone, full = sum_segments(each.segments)
         came, refused = self._take_all(each.machine, list(told.values()), applied, lazy=lazy)
         if refused and not lazy:
             # Their machine sent only what differs from an earlier checkpoint, and that one is deleted or cut here.
@@ -146,8 +145,7 @@ class Puller:
             going = [name for name in copies.held(each.machine, listed=True) if name not in told] if full else gone
             went = self._go(copies, each.machine, going)
             records.set_mark(self._remote, each.machine, each.mark)
-            fresh = [segment for segment in each.segments if segment.number > known.number]
-            add_moments(store.database, each.machine, (m for segment in fresh for m in segment.moments))
+            keep_events(store.database, each.machine, each.segments)
         return came, went, tuple(refused)
 
     def bring(self, machine: str, ids: set[str]) -> list[tuple[str, str]]:
@@ -201,14 +199,9 @@ class Puller:
             if held.get(row.id) == row.commit:
                 continue
             try:
-                entry = entry_of(row, self._remote)
+                entries.append(listed_entry(row, self._remote, notes, applied[row.id]))
             except RemoteDamaged as error:
                 refused.append((row.id, error.message))
-                continue
-            for note in notes:
-                if note.what.id not in applied[row.id]:
-                    entry = without_path(entry, parse_path(note.what.path))
-            entries.append(entry)
         with store.database.transaction():
             for entry in entries:
                 copies.list_remote(machine, entry, applied[entry.id])
@@ -270,6 +263,15 @@ class Puller:
         return entry
 
 
+def listed_entry(row: Told, remote: str, notes: list[ForgottenNote], applied: set[str]) -> Entry:
+    """Returns the row of a checkpoint without the paths that were forgotten and that its machine had not removed yet."""
+    entry = entry_of(row, remote)
+    for note in notes:
+        if note.what.id not in applied:
+            entry = without_path(entry, parse_path(note.what.path))
+    return entry
+
+
 def _refuse_odd(entry: Entry, row: Told) -> None:
     """Raises RemoteDamaged unless what a commit says about its checkpoint is what a checkpoint can say."""
     cp = entry.checkpoint
@@ -297,7 +299,7 @@ def _is_held(store: Store, what: Forgotten) -> bool:
     return any(holds(store.objects, entry, path) for entry in store.checkpoints.oldest())
 
 
-def _summed(segments: list[Segment]) -> tuple[dict[str, Told], dict[str, set[str]], list[str], bool]:
+def sum_segments(segments: list[Segment]) -> tuple[dict[str, Told], dict[str, set[str]], list[str], bool]:
     """Returns what segments leave in the end: checkpoints, what each had forgotten when it was told, deletions, and whether it is all."""
     told: dict[str, Told] = {}
     applied: dict[str, set[str]] = {}

@@ -32,10 +32,9 @@ _COLUMNS = ", ".join(ALL_COLUMNS["pulled"])
 MACHINE, MACHINE_NAME, TIMELINE, PREFIX = "remotes:machine", "remotes:name", "remotes:timeline", "remotes:"
 #: Paths that some machine removed from all history: an id, the path, the machine, and whether this machine did too.
 FORGOTTEN = "remotes:forgotten"
-_NAMES, _MOMENTS = "remotes:names", "remotes:moments:"
+_NAMES = "remotes:names"
 # How this machine's own copy of another's checkpoint is kept, and where its metadata name that one.
 _OWN_KIND, _FROM = "automatic", "mulligan:pulled"
-_MOMENT, _MOST_MOMENTS = 3, 5000
 # In the metadata of a row whose contents are on a remote: which one, and what its machine had forgotten when it was told.
 _REMOTE = "\0remote"
 _HERE, _THERE = "files_tree<>zeroblob(20)", "files_tree=zeroblob(20)"
@@ -140,11 +139,11 @@ class Pulled(Checkpoints):
 
     def _at_deed(self, text: str) -> Entry | None:
         """Returns the workspace as it was at a prompt or a tool call of an agent on that machine."""
-        session, _, what = text[1:].rpartition("/")
-        told = moments_of(self._db, self._only) if self._only else []
-        last = next((each[0] for each in reversed(told) if each[0].startswith(session)), "")
-        found = [each[2] for each in told if each[0] == last and each[1] == what]
-        return self.by_id(found[-1]) if found else None
+        from mulligan.remotes.events import events_of
+        from mulligan.timeline.events import find_event
+
+        found = find_event(events_of(self._db, self._only), text) if self._only else None
+        return self.by_id(found.checkpoint) if found is not None else None
 
     def resolve_here(self, text: str) -> Entry:
         """Returns the checkpoint that a reference means on this machine; raises UnknownCheckpoint."""
@@ -175,19 +174,6 @@ def name_machine(database: Database, machine: str, name: str) -> None:
     said = read_json(database.meta(_NAMES, "{}"))
     if said.get(machine) != name:
         database.set_meta(_NAMES, json.dumps({**said, machine: name}, sort_keys=True))
-
-
-def moments_of(database: Database, machine: str) -> list[list[str]]:
-    """Returns what a machine told of its agents: session, prompt or tool, and the checkpoint of that moment; oldest first."""
-    said = read_json(database.meta(_MOMENTS + machine, "[]"))
-    rows = said if isinstance(said, list) else []
-    return [list(map(str, row)) for row in rows if isinstance(row, list) and len(row) == _MOMENT]
-
-
-def add_moments(database: Database, machine: str, told: Iterable[Iterable[str]]) -> None:
-    """Notes what a machine told of its agents (inside a transaction)."""
-    rows = [*moments_of(database, machine), *(list(row) for row in told)]
-    database.set_meta(_MOMENTS + machine, json.dumps(rows[-_MOST_MOMENTS:]))
 
 
 def resolve_pulled(database: Database, objects: Callable[[], ObjectReader], text: str) -> Entry | None:

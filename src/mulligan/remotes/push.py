@@ -13,8 +13,10 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from mulligan.errors import RemoteDamaged, RemoteFailed
+from mulligan.model.event import RecordedEvent
 from mulligan.model.paths import parse_path
 from mulligan.remotes.chain import Diverged
+from mulligan.remotes.events import new_events
 from mulligan.remotes.protocol import LARGEST_SEGMENT, MOST_CHECKPOINTS, Forgotten, Segment, Told
 from mulligan.remotes.records import ChainMark, LastPush, RemoteRecords
 from mulligan.remotes.rows import row_of, size_of
@@ -24,11 +26,10 @@ from mulligan.timeline.commits import Entry
 from mulligan.timeline.store import Store
 
 Writing = Callable[[str], AbstractContextManager[Store]]
-_MOST_MOMENTS = 5000
 
 
 class Pushed(NamedTuple):
-    """What a push did: checkpoints sent, deletions told, and those held back with the path that another machine forgot."""
+    """What a push did: checkpoints sent, deletions and agents' events told, and those held back with the path that another machine forgot."""
 
     remote: str
     checkpoints: int = 0
@@ -37,6 +38,7 @@ class Pushed(NamedTuple):
     held_back: tuple[tuple[str, str], ...] = ()
     renamed: str = ""
     bytes: int = 0
+    events: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""
@@ -44,6 +46,7 @@ class Pushed(NamedTuple):
             "remote": self.remote,
             "pushed": self.checkpoints,
             "gone": self.gone,
+            "events": self.events,
             "bytes": self.bytes,
             "held_back": [{"checkpoint": name, "path": path} for name, path in self.held_back],
         }
@@ -55,14 +58,14 @@ class Difference(NamedTuple):
     fresh: list[Entry]
     gone: list[str]
     forgets: tuple[Forgotten, ...]
-    moments: list[tuple[str, str, str]]
+    events: tuple[RecordedEvent, ...]
     told: int
     held_back: list[tuple[str, str]]
 
     @property
     def is_nothing(self) -> bool:
         """Whether there is nothing to send."""
-        return not (self.fresh or self.gone or self.forgets)
+        return not (self.fresh or self.gone or self.forgets or self.events)
 
 
 def difference(store: Store, remote: str, *, full: bool = False) -> Difference:
@@ -78,9 +81,9 @@ def difference(store: Store, remote: str, *, full: bool = False) -> Difference:
     known = set() if full else set(mark.applied)  # a full segment stands for those before it, also for what they forgot
     own = records.machine()
     forgets = tuple(note.what for note in records.forgotten() if note.machine == own and note.what.id not in known)
-    told, moments = _moments(store, records.told_until(remote))
+    told, events = new_events(store, 0 if full else records.told_until(remote))
     return Difference(
-        fresh, [name for name in held if name not in there or name in kept], forgets, moments, told, held_back
+        fresh, [name for name in held if name not in there or name in kept], forgets, events, told, held_back
     )
 
 
@@ -88,21 +91,6 @@ def _holds_one(store: Store, entry: Entry, pending: list[Any]) -> str:
     from mulligan.doctor.forget import holds
 
     return next((note.what.path for note in pending if holds(store.objects, entry, parse_path(note.what.path))), "")
-
-
-def _moments(store: Store, since: int) -> tuple[int, list[tuple[str, str, str]]]:
-    """Returns what agents did since a number: session, prompt or tool, and the checkpoint of that moment."""
-    from mulligan.model.event import BEFORE, ENDED, PROMPT
-
-    rows = store.database.select("deed", "WHERE seq>? ORDER BY seq DESC LIMIT ?", since, _MOST_MOMENTS)
-    found = []
-    for row in reversed(rows):
-        what = {PROMPT: f"prompt-{row['prompt']}", BEFORE: f"tool-{row['number']}"}.get(row["kind"], "")
-        what = f"after-tool-{row['number']}" if row["kind"] in ENDED else what
-        session = row["session"]
-        if what and row["checkpoint"] and isinstance(session, str) and session.isprintable() and len(session) <= 200:
-            found.append((session, what, row["checkpoint"]))
-    return max((int(row["seq"]) for row in rows), default=since), found
 
 
 def segments_of(
@@ -120,7 +108,7 @@ def segments_of(
         yield Segment(
             records.timeline(), records.machine(), records.machine_name(), number, "", now_ns,
             full=full and first, checkpoints=part, gone=tuple(lack.gone) if first and not full else (),
-            forgets=lack.forgets if first else (), applied=applied, moments=tuple(lack.moments) if first else (),
+            forgets=lack.forgets if first else (), applied=applied, events=lack.events if first else (),
             about=about(records.store) if first else {},
         )  # fmt: skip
         first = False
@@ -206,6 +194,7 @@ class Pusher:
             count,
             tuple(lack.held_back),
             bytes=getattr(self._storage, "sent_bytes", 0),
+            events=len(lack.events),
         )
 
     def _base(self, held: dict[str, str]) -> bytes | None:
@@ -261,6 +250,7 @@ class Pusher:
                 records.set_mark(self._remote, own, each.mark)
             if not arrived:  # the chain is gone there, or was taken back: everything is sent anew
                 records.set_mark(self._remote, own, ChainMark())
+                records.set_told(self._remote, 0)
                 held = {}
             records.set_pushed(self._remote, held)
         return ""

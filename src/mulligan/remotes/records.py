@@ -137,6 +137,7 @@ class RemoteRecords:
         self.database.set_meta(MACHINE, random_name(8))
         self.database.set_meta(MACHINE_NAME, machine_name(name or self.machine_name() or os.uname().nodename))
         self.database.empty("pushed")
+        self.database.run("DELETE FROM meta WHERE key>=? AND key<?", _DEED, _DEED + "~")
 
     # -- remotes --------------------------------------------------------------------------------
 

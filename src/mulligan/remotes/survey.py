@@ -53,7 +53,7 @@ def fleet(storage: Storage, records: RemoteRecords) -> list[dict[str, Any]]:
     """Returns one row for each machine of a remote: its name, when it was last seen, its agents, its last checkpoint, sizes."""
     found, bad = chains(storage, rows_only=True)
     own = records.machine()
-    names = _names(found)
+    names = names_in(found)
     rows = [{**_row(each, own), "name": names[each.machine]} for each in found]
     rows += [{"machine": machine, "name": machine[:8], "problem": why} for machine, why in bad]
     return sorted(rows, key=lambda row: str(row.get("last_seen", "")), reverse=True)
@@ -62,7 +62,7 @@ def fleet(storage: Storage, records: RemoteRecords) -> list[dict[str, Any]]:
 def _row(each: Arrived, own: str) -> dict[str, Any]:
     about: dict[str, Any] = next((segment.about for segment in reversed(each.segments) if segment.about), {})
     newest = each.segments[-1]
-    sessions = {moment[0] for segment in each.segments for moment in segment.moments}
+    sessions = {event.event.session for segment in each.segments for event in segment.events}
     return {
         "machine": each.machine, "name": newest.name, "this": each.machine == own,
         "last_seen": datetime.fromtimestamp(min(max(newest.at, 0), 1 << 62) / 1e9, UTC).isoformat(timespec="seconds"),
@@ -71,7 +71,7 @@ def _row(each: Arrived, own: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _names(found: list[Arrived]) -> dict[str, str]:
+def names_in(found: list[Arrived]) -> dict[str, str]:
     """Returns what each machine is called in references: with the beginning of its id where two have one name."""
     count = Counter(each.mark.name for each in found)
     return {m.machine: m.mark.name if count[m.mark.name] == 1 else f"{m.mark.name}-{m.machine[:4]}" for m in found}
@@ -92,7 +92,7 @@ def _last(each: Arrived) -> dict[str, Any] | None:
 
 def listed(found: list[Arrived]) -> list[dict[str, Any]]:
     """Returns the checkpoints that chains hold now, newest first, as far as their segments tell."""
-    rows, names = [], _names(found)
+    rows, names = [], names_in(found)
     for each in found:
         told: dict[str, Told] = {}
         for segment in each.segments:

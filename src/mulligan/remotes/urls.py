@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 
 from mulligan.errors import UserError
@@ -26,6 +27,13 @@ def kind_of(url: str) -> str:
     if re.match(r"[A-Za-z0-9][A-Za-z0-9+.-]*::", url):
         raise UserError("Addresses with :: start other programs and are refused. Nothing was changed.", hint=_KNOWN)
     return GIT
+
+
+def absolute(url: str, base: str = "") -> str:
+    """Returns an address that means the same from everywhere: a directory with its whole path, all others as they are."""
+    # As git reads it: `host:path` is on another machine, unless a slash comes first.
+    is_elsewhere = "://" in url or ":" in url.partition("/")[0]
+    return url if is_elsewhere or not url or url.startswith("-") else os.path.abspath(os.path.join(base, url))
 
 
 def bucket_and_prefix(url: str) -> tuple[str, str]:

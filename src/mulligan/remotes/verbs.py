@@ -19,7 +19,7 @@ from mulligan.remotes.pull import PulledReport, Puller
 from mulligan.remotes.push import Pushed, Pusher, difference
 from mulligan.remotes.records import LastPush, RemoteNote, RemoteRecords
 from mulligan.remotes.spool import Spool
-from mulligan.remotes.urls import GIT, kind_of, shown
+from mulligan.remotes.urls import GIT, absolute, kind_of, shown
 from mulligan.remotes.words import SAFE
 from mulligan.timeline.store import Store
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from mulligan.remotes.storage import Storage
     from mulligan.remotes.survey import RemoteCheck
     from mulligan.remotes.sweep import Swept
+    from mulligan.timeline.story import Chapter
 
 #: A push or a pull waits so long for another one of the same remote.
 _WAIT = 10.0
@@ -82,7 +83,7 @@ class Remotes:
             raise UserError(
                 f"{name!r} cannot name a remote. Nothing was changed.", hint="Use letters, digits, . _ and -"
             )
-        kind = kind_of(url)
+        kind, url = kind_of(url), absolute(url)
         with _writing(self._workspace, "remote", create=True) as store:
             records = RemoteRecords(store)
             if store.database.knows_remotes() and any(each.name == name for each in records.remotes()):
@@ -102,7 +103,7 @@ class Remotes:
         self, name: str, url: str, *, timeline: str = "", machine: str = "", identity: str = "", lazy: bool = False
     ) -> RemoteNote:
         """Makes a store that continues the timeline of a remote; raises RemoteFailed where there is none, or several."""
-        remote = RemoteNote(name, url, kind_of(url), identity=identity, lazy=lazy)
+        remote = RemoteNote(name, absolute(url), kind_of(url), identity=identity, lazy=lazy)
         with _writing(self._workspace, "clone", create=True) as store, store.database.transaction():
             RemoteRecords(store).introduce(name=machine)
         with self._opened(remote, "clone") as (_, _, storage):
@@ -222,6 +223,16 @@ class Remotes:
 
         with self._opened(self.find(name), "log") as (_, _, storage):
             return listed(chains(storage, rows_only=True)[0])
+
+    def story(self, name: str | None = None, *, limit: int | None = None, **bounds: Any) -> builtins.list[Chapter]:
+        """Returns what agents did on the machines of a remote, prompt by prompt, newest first, without taking anything in."""
+        from mulligan.engine.agents import bounded_story
+        from mulligan.remotes.stories import remote_story
+        from mulligan.remotes.survey import chains, names_in
+
+        with self._opened(self.find(name), "log") as (_, store, storage):
+            found, notes = chains(storage, rows_only=True)[0], RemoteRecords(store).forgotten()
+        return bounded_story(remote_story(found, names_in(found), notes), bounds)[:limit]
 
     def check(self, name: str | None = None, *, read_data: str = "0%") -> RemoteCheck:
         """Verifies the chains of a remote, looks for every pack, and reads a part of the packs."""

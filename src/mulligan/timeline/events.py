@@ -33,7 +33,7 @@ from mulligan.timeline.tables import as_column, from_column
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 MOST = 10_000
 _SESSIONS = 8
@@ -249,6 +249,10 @@ class AgentEvents:
         where, values = ("WHERE session=? ", [as_column(session)]) if session is not None else ("", [])
         return self._select(f"{where}ORDER BY seq DESC LIMIT ?", *values, -1 if limit is None else limit)
 
+    def after(self, seq: int, limit: int) -> list[RecordedEvent]:
+        """Returns the events after a row, newest first."""
+        return self._select("WHERE seq>? ORDER BY seq DESC LIMIT ?", seq, limit)
+
     def since(self, seq: int) -> list[RecordedEvent]:
         """Returns all events of the prompts that something happened for after a row, and of the prompt before, newest first."""
         rows = self._db.rows("SELECT session, min(prompt) FROM deed WHERE seq>? GROUP BY session", seq)
@@ -290,10 +294,7 @@ class AgentEvents:
     def short_names(self) -> dict[str, str]:
         """Returns the beginning of each session's id that no other session has, at least eight characters of it."""
         rows = self._db.rows("SELECT DISTINCT session FROM deed ORDER BY 1")
-        names = sorted(from_column(row[0]) for row in rows)
-        shared = [0, *(_shared(*pair) for pair in pairwise(names)), 0]
-        # A neighbour in this order shares the longest beginning.
-        return {name: name[: max(_SHORT, 1 + max(shared[at : at + 2]))] for at, name in enumerate(names)}
+        return short_names(from_column(row[0]) for row in rows)
 
     def session(self, beginning: str) -> str:
         """Returns the session whose id begins so; raises UnknownCheckpoint when none or several do."""
@@ -330,23 +331,16 @@ class AgentEvents:
         return last.event.session if last is not None else ""
 
     def _numbered(self, session: str, what: str, number: int, *, after: bool) -> RecordedEvent | None:
-        kinds: tuple[str, ...]
-        if what == "tool":
-            kinds = ENDED if after else (BEFORE,)
-            tail, column = "ORDER BY seq LIMIT 1", "number"
-        elif after:
-            kinds, tail, column = (*ENDED, STOP), "ORDER BY seq DESC LIMIT 1", "prompt"
-        else:
-            kinds, tail, column = (PROMPT,), "ORDER BY seq LIMIT 1", "prompt"
+        column, kinds, last = _sought(what, after=after)
         marks = ", ".join("?" * len(kinds))
+        tail = f"ORDER BY seq {'DESC ' if last else ''}LIMIT 1"
         where = f"WHERE session=? AND {column}=? AND kind IN ({marks}) {tail}"
         return self._one(where, as_column(session), number, *kinds)
 
     def _mentioning(self, words: str) -> RecordedEvent | None:
-        wanted = words.casefold().strip()
-        for each in self.newest() if wanted else ():
-            if each.event.kind in {PROMPT, BEFORE} and wanted in f"{each.event.tool} {each.event.text}".casefold():
-                return each
+        found = _first_mention(self.newest(), words)
+        if found is not None:
+            return found
         raise UnknownCheckpoint(
             f"No prompt and no tool call mentions {words!r}. Nothing was changed.", hint="mulligan log --story"
         )
@@ -358,6 +352,38 @@ class AgentEvents:
         return [_read(row) for row in self._db.select("deed", tail, *values)]
 
 
+def _sought(what: str, *, after: bool) -> tuple[str, tuple[str, ...], bool]:
+    """Returns which events a reference means: the column of its number, their kinds, and whether the last of them counts."""
+    if what == "tool":
+        return "number", ENDED if after else (BEFORE,), False
+    return "prompt", (*ENDED, STOP) if after else (PROMPT,), after
+
+
+def _first_mention(newest: Iterable[RecordedEvent], words: str) -> RecordedEvent | None:
+    wanted = words.casefold().strip()
+    for each in newest if wanted else ():
+        if each.event.kind in {PROMPT, BEFORE} and wanted in f"{each.event.tool} {each.event.text}".casefold():
+            return each
+    return None
+
+
+def find_event(told: Sequence[RecordedEvent], ref: str) -> RecordedEvent | None:
+    """Returns the event that a reference means among events of another machine, oldest first; None where there is none."""
+    if ref.startswith(_BEFORE):
+        return _first_mention(reversed(told), ref.removeprefix(_BEFORE))
+    match = re.match(_REF, ref)
+    if match is None:
+        return None
+    session = next((e.event.session for e in reversed(told) if e.event.session.startswith(match[1] or "")), None)
+    column, kinds, last = _sought(match[3], after=bool(match[2]))
+    found = [
+        each
+        for each in told
+        if each.event.session == session and each.event.kind in kinds and getattr(each, column) == int(match[4])
+    ]
+    return found[-1 if last else 0] if found else None
+
+
 def _is_busy(event: AgentEvent, running: list[RecordedEvent]) -> bool:
     """Returns whether another agent of the same session is at work: a subagent, or the one that started it."""
     return any(
@@ -366,6 +392,14 @@ def _is_busy(event: AgentEvent, running: list[RecordedEvent]) -> bool:
         and each.event.tool not in DELEGATING
         for each in running
     )
+
+
+def short_names(sessions: Iterable[str]) -> dict[str, str]:
+    """Returns the beginning of each session's id that no other session has, at least eight characters of it."""
+    names = sorted(set(sessions))
+    shared = [0, *(_shared(*pair) for pair in pairwise(names)), 0]
+    # A neighbour in this order shares the longest beginning.
+    return {name: name[: max(_SHORT, 1 + max(shared[at : at + 2]))] for at, name in enumerate(names)}
 
 
 def _shared(one: str, two: str) -> int:

@@ -46,7 +46,7 @@ class Chapter(NamedTuple):
 
     `ended` says that the turn came to its end, `interrupted` that another one began before. `certain` says that every tool call
     ended, and that its changes are in no checkpoint of others, so that what they changed is known. `undone` says that an undo took it back. `here` is the last checkpoint where that
-    is in this chapter, or holds the project as the chapter left it.
+    is in this chapter, or holds the project as the chapter left it. `machine` is the other machine that it happened on.
     """
 
     agent: str
@@ -61,6 +61,12 @@ class Chapter(NamedTuple):
     certain: bool = True
     undone: bool = False
     here: str = ""
+    machine: str = ""
+
+    @property
+    def ref(self) -> str:
+        """The reference of its beginning."""
+        return f"{self.machine}{':' * bool(self.machine)}@{self.session}/prompt-{self.prompt}"
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the JSON form."""

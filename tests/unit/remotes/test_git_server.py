@@ -377,3 +377,26 @@ def test_what_was_sent_does_not_pile_up_in_the_store(laptop, url, monkeypatch):
     assert len(loose(laptop)) < 10
     laptop.remotes.push("team", full=True)
     assert laptop.remotes.check("team").ok
+
+
+def test_a_relative_directory_is_meant_from_where_it_was_typed(tmp_path):
+    bare_repository(tmp_path / "timeline.git")
+    with machine(tmp_path, "laptop", str(tmp_path / "timeline.git")) as laptop:
+        laptop.push()
+    env = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_DATA_HOME": str(tmp_path / "data")}
+    done = cli("clone", "timeline.git", "look-at-it", cwd=tmp_path, **env)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "look-at-it" / "who").read_text() == "laptop"
+    again = cli("remote", "add", "other", "../timeline.git", "--as", "desk", cwd=tmp_path / "look-at-it", **env)
+    assert f"added other: {tmp_path}/timeline.git" in again.stdout
+    pushed = cli("-C", "look-at-it", "push", "other", cwd=tmp_path, **env)
+    assert pushed.returncode == 0, pushed.stderr
+
+
+def test_a_password_in_an_address_is_not_shown(tmp_path):
+    url, typed = bare_repository(tmp_path / "t.git"), "https://anna:pw@example.org/t.git"
+    put(tmp_path, "home/.gitconfig", f'[url "{url}"]\n\tinsteadOf = {typed}\n')
+    with machine(tmp_path, "laptop", url) as laptop:
+        words = ("--store", laptop.settings.store, "remote", "add", "forge", typed)
+        done = cli(*words, cwd=Path(laptop.root), HOME=str(tmp_path / "home"))
+    assert "added forge: https://anna:…@example.org/t.git" in done.stdout, done.stderr

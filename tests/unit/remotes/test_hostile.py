@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from fleet import bare_repository, check_store, machine
 from mulligan.errors import RemoteDamaged
+from mulligan.model.event import AgentEvent, RecordedEvent
 from mulligan.model.objects import (
     BLOB,
     COMMIT,
@@ -32,8 +33,10 @@ from mulligan.remotes.spool import Spool
 TIMELINE, MACHINE = "ab" * 16, "cd" * 8
 GOOD = Segment(
     TIMELINE, MACHINE, "laptop", 3, "e" * 64, 5, checkpoints=(Told("0011223344556677", "f" * 40, "name", "manual", 7),), gone=("8877665544332211",),
-    forgets=(Forgotten("aa" * 8, "dir/secret.txt"),), applied=("aa" * 8,), packs=(PackNote("b" * 40, "c" * 64, 10),), moments=(("s", "prompt-3", "0011223344556677"),),
+    forgets=(Forgotten("aa" * 8, "dir/secret.txt"),), applied=("aa" * 8,), packs=(PackNote("b" * 40, "c" * 64, 10),),
+    events=(RecordedEvent(0, 7, AgentEvent("agent", "s", "prompt", text="please", person=False), 3, 0, "0011223344556677", saved=True),),
 )  # fmt: skip
+EVENT = json.loads(GOOD.encode())["events"][0]
 
 
 def test_a_segment_comes_back_as_it_was_sent():
@@ -49,7 +52,9 @@ def test_a_segment_comes_back_as_it_was_sent():
         {"checkpoints": [GOOD.checkpoints[0]._asdict()] * 1001}, {"gone": ["a/../b"]}, {"gone": 5}, {"forgets": [{"id": "aa" * 8, "path": "../up"}]},
         {"forgets": [{"id": "aa" * 8, "path": "/abs"}]}, {"forgets": [{"id": "aa" * 8, "path": ""}]}, {"forgets": [{"id": "aa" * 8, "path": ".git/config"}]},
         {"packs": [{"name": "b" * 40, "digest": "c" * 64, "size": -1}]}, {"packs": [{"name": "b" * 40, "digest": "c" * 64, "size": 1 << 60}]},
-        {"packs": [{"name": "../../x", "digest": "c" * 64, "size": 1}]}, {"moments": [["s", "rm -rf", "x"]]}, {"moments": [["s\n", "prompt-1", "0011223344556677"]]},
+        {"packs": [{"name": "../../x", "digest": "c" * 64, "size": 1}]}, {"events": 5}, {"events": [[]]}, {"events": [{}]},
+        {"events": [{**EVENT, "session": "s\n"}]}, {"events": [{**EVENT, "kind": "rm -rf"}]}, {"events": [{**EVENT, "checkpoint": "../x"}]}, {"events": [{**EVENT, "text": "x" * 5000}]},
+        {"events": [{**EVENT, "at": 1 << 63}]}, {"events": [{**EVENT, "prompt": True}]}, {"events": [{**EVENT, "tool": 5}]}, {"events": [EVENT] * 10_001},
         {"format": 2}, {"format": None}, {"applied": [7]}, {"at": "soon"},
     ],
     ids=str,

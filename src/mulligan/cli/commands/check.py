@@ -11,7 +11,7 @@ from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.remotes.survey import RemoteCheck
 
-USAGE = "check [--remote NAME [--read-data PART]]"
+USAGE = "check [--remote [NAME] [--read-data PART]]"
 DESCRIPTION = """\
 Verify the store: every object of every checkpoint is read and its hash compared. Nothing is changed.
 
@@ -27,7 +27,7 @@ EXIT_CODES = (0, 1, 10, 11, 90)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("--remote", metavar="NAME", help="verify this remote instead of the store")
+    parser.add_argument("--remote", metavar="NAME", nargs="?", const="", help="verify this remote instead of the store")
     parser.add_argument(
         "--read-data", metavar="PART", default="0%", help="how much of a remote's data to read (default: 0%%)"
     )
@@ -35,8 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Checks the store, or a remote."""
-    if args.remote:
-        remote = context.workspace.remotes.check(args.remote, read_data=args.read_data)
+    if args.remote is not None:
+        remote = context.workspace.remotes.check(args.remote or None, read_data=args.read_data)
         return Result(remote, remote.to_dict, 0 if remote.ok else 90)
     report = context.workspace.check()
     return Result(report, report.to_dict, 0 if report.ok else 90)

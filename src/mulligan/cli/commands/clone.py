@@ -11,6 +11,7 @@ from mulligan.cli.context import Context
 from mulligan.present.text import count
 from mulligan.present.visible import visible
 from mulligan.remotes.clone import clone_into, make_empty
+from mulligan.remotes.urls import absolute
 
 USAGE = "clone URL DIR [--lazy] [--identity FILE] [--timeline ID] [--as MACHINE] [-y]"
 DESCRIPTION = """\
@@ -45,7 +46,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     make_empty(into)
     workspace = context.open(settings.resolve(into, environ=context.environ))
     named = {"machine": args.machine, "identity": os.path.join(context.base, args.identity) if args.identity else ""}
-    done = clone_into(workspace, args.url, timeline=args.timeline, trusted=args.yes, lazy=args.lazy, **named)
+    done = clone_into(
+        workspace, absolute(args.url, context.base), timeline=args.timeline, trusted=args.yes, lazy=args.lazy, **named
+    )
     return Result(done, done.to_dict, 3 if done.refused or done.kept else 0)
 
 

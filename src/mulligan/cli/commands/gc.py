@@ -8,7 +8,7 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.sizes import format_size
 
-USAGE = "gc [--dry-run] [--remote NAME]"
+USAGE = "gc [--dry-run] [--remote [NAME]]"
 DESCRIPTION = """\
 Free disk space by removing expired checkpoints and repacking the rest.
 
@@ -25,14 +25,14 @@ EXIT_CODES = (0, 1, 11, 90, 91)
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the command's own arguments."""
-    parser.add_argument("--remote", metavar="NAME", help="free this object store instead")
+    parser.add_argument("--remote", metavar="NAME", nargs="?", const="", help="free this object store instead")
     parser.add_argument("--dry-run", action="store_true", help="only say how much")
 
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Prunes the store."""
-    if args.remote:
-        swept = context.workspace.remotes.collect(args.remote, dry_run=args.dry_run)
+    if args.remote is not None:
+        swept = context.workspace.remotes.collect(args.remote or None, dry_run=args.dry_run)
         return Result((swept, args.dry_run), swept.to_dict)
     freed = context.workspace.prune(dry_run=args.dry_run)
     return Result((freed, args.dry_run), lambda: {"freed_bytes": freed, "dry_run": args.dry_run})

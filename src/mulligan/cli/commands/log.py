@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ Show the timeline, newest first. `@` marks where you are.
 
 Safety checkpoints, made before each undo and restore, are counted but not listed; `--kind safety` and `--json` list them.
 With --story: what you asked, which tools ran for it, what each changed. Use the numbers as refs: `@prompt-2`, `@tool-17`
-(newest session), or `@SESSION/prompt-2`.
+(newest session), `@SESSION/prompt-2`, or `MACHINE:@prompt-2`.
 """
 EXAMPLES = (
     ("mulligan log -n 10 --kind manual", "the last ten that you saved yourself"),
@@ -43,7 +44,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--time", action="store_true", help="dates and times instead of ages")
     parser.add_argument("--graph", action="store_true", help="draw the tree of checkpoints")
     parser.add_argument("--path", dest="globs", metavar="GLOB", action="append", help="the same as PATH")
-    parser.add_argument("--remote", metavar="NAME", help="ask this remote, without pulling")
+    parser.add_argument(
+        "--remote", metavar="NAME", nargs="?", const="", help="ask a remote (default: the only one), without pulling"
+    )
     parser.add_argument("--grep", metavar="WORDS", help="only with these words in it or its prompt")
     add_bounds(parser)
 
@@ -65,14 +68,20 @@ class LogPage(NamedTuple):
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Reads the timeline."""
-    if args.remote:
-        context.decline()
-        rows = context.workspace.remotes.log(args.remote)[: args.limit]
-        return Result(rows, lambda: {"checkpoints": rows})
     typed = [*args.words, *args.paths, *(args.globs or ())]
     bounds = {**given_bounds(args), **({"grep": args.grep} if args.grep else {})}
     if args.story and args.kind:
         raise UsageError("--story tells what agents did; it takes no --kind.", hint="mulligan log --story")
+    if args.remote is not None:
+        context.decline()
+        if not args.story and (typed or bounds or args.kind or args.graph):
+            raise UsageError(
+                "--remote lists all checkpoints; it takes -n, and with --story paths and bounds.",
+                hint="mulligan pull, then mulligan log",
+            )
+    if args.remote is not None and not args.story:
+        rows = context.workspace.remotes.log(args.remote or None)[: args.limit]
+        return Result(rows, lambda: {"checkpoints": rows})
     if args.story:
         chapters = _told(context, args, typed, bounds)
         return Result(Story(chapters), lambda: {"story": [chapter.to_dict() for chapter in chapters]})
@@ -85,9 +94,11 @@ def run(context: Context, args: argparse.Namespace) -> Result:
 
 def _told(context: Context, args: argparse.Namespace, typed: list[str], bounds: dict[str, Any]) -> list[Chapter]:
     """Returns the prompts within the bounds that changed one of the paths."""
-    paths = context.paths(typed)
+    paths, tell = context.paths(typed), context.workspace.story
+    if args.remote is not None:
+        tell = partial(context.workspace.remotes.story, args.remote or None)
     if paths is None:
-        return context.workspace.story(limit=args.limit, **bounds)
+        return tell(limit=args.limit, **bounds)
     from mulligan.cli.pathspec import matcher
 
     wanted = [matcher(path) for path in paths]
@@ -95,7 +106,7 @@ def _told(context: Context, args: argparse.Namespace, typed: list[str], bounds: 
     def changed(chapter: Chapter) -> bool:
         return any(matches(path) for each in chapter.happened for path in each.changed for matches in wanted)
 
-    return [each for each in context.workspace.story(**bounds) if changed(each)][: args.limit]
+    return [each for each in tell(**bounds) if changed(each)][: args.limit]
 
 
 def _found(context: Context, args: argparse.Namespace, typed: list[str], bounds: dict[str, Any]) -> list[Checkpoint]:

@@ -11,7 +11,7 @@ from mulligan.present.visible import visible
 
 USAGE = "push [NAME] [--prune]"
 DESCRIPTION = """\
-Send new checkpoints to a remote, and tell it which ones are gone. It costs what is new; an interrupted push goes on.
+Send new checkpoints to a remote, tell it which ones are gone, and what agents did. It costs what is new; an interrupted push goes on.
 
 With --prune, the remote gets this machine's history anew, without deleted checkpoints and forgotten paths. A server may keep
 the old data for a while, in backups and until its own cleanup.
@@ -40,7 +40,9 @@ def render(context: Context, result: Result) -> None:
     done = result.value
     if done.renamed:
         context.note("Another store pushes as this machine; this one has a new name now: mulligan remote list")
-    if done.segments:
+    if done.events and not done.checkpoints and not done.gone:
+        context.out.line(f"told {done.remote} what agents did; no new checkpoint")
+    elif done.segments:
         gone = f", {done.gone} deleted there" if done.gone else ""
         context.out.line(f"pushed {count(done.checkpoints, 'checkpoint')} to {done.remote}{gone}")
     else:

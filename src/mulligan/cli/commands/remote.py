@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.present.visible import visible
+from mulligan.remotes.urls import absolute, shown
 
 USAGE = (
     "remote [add NAME URL [--encrypt|--plain] [--as MACHINE] | rm NAME | list | member add|rm|list NAME [RECIPIENT]]"
@@ -49,7 +51,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         return Result(("list", found), lambda: {"remotes": found})
     if action == "add" and len(rest) == 2:
         encrypt = True if args.encrypt else False if args.plain else None
-        added = remotes.add(rest[0], rest[1], encrypt=encrypt, machine=args.machine, identity=args.identity)
+        identity = os.path.join(context.base, args.identity) if args.identity else ""
+        url = absolute(rest[1], context.base)
+        added = remotes.add(rest[0], url, encrypt=encrypt, machine=args.machine, identity=identity)
         return Result(("add", added), lambda: {"remote": added.to_dict()})
     if action == "rm" and len(rest) == 1:
         gone = remotes.remove(rest[0], forced=args.yes)
@@ -76,7 +80,7 @@ def render(context: Context, result: Result) -> None:
     action, value = result.value
     out = context.out
     if action == "add":
-        out.line(f"added {value.name}: {visible(value.url)}{', encrypted' if value.encrypted else ''}")
+        out.line(f"added {value.name}: {visible(shown(value.url))}{', encrypted' if value.encrypted else ''}")
         for remark in value.remarks():
             context.note(remark)
         context.note(f"Send this history there: mulligan push {value.name}")
