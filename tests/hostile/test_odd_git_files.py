@@ -18,7 +18,7 @@ import pytest
 import adopted
 from adopted import Sides
 from counting import lines_run
-from mulligan.gitformat.pack_index import encode_index
+from mulligan.gitformat.pack import encode_index
 from mulligan.scan import from_git
 from mulligan.usergit import records
 from plain_git import fsck

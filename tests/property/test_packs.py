@@ -8,8 +8,8 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mulligan.gitformat.delta import encode_delta
-from mulligan.gitformat.record import DamagedRecord, apply_delta
+from mulligan.gitformat.delta import apply_delta, encode_delta
+from mulligan.gitformat.record import DamagedRecord
 from mulligan.model.objects import BLOB
 from mulligan.store.gc import collect, merge_small
 from mulligan.store.verify import verify_packs

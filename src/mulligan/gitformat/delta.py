@@ -1,7 +1,7 @@
 """
-Makes deltas between two versions of the same thing.
+Deltas between two versions of the same thing: made, and applied.
 
-The encoder knows what git must guess: which version came next. It takes the common beginning and end, and between them
+What is applied is hostile: every copy must lie inside the base, and the result must have exactly the announced size. The encoder knows what git must guess: which version came next. It takes the common beginning and end, and between them
 runs that start at a common line (for a tree: at a common entry) and reach as far as they can.
 """
 
@@ -11,9 +11,11 @@ import re
 from bisect import bisect_left
 from itertools import accumulate
 
-from mulligan.gitformat.record import COPY_MOST
+from mulligan.gitformat.record import DELTA_LIMIT, DamagedRecord, parse_size
 
 _INSERT_MOST = 127
+# A copy takes at most so many bytes.
+_COPY_MOST = 0x10000
 # A copy takes up to eight bytes: a shorter run is cheaper as it stands.
 _SHORTEST_RUN = 16
 # Near the beginning of its base, where most small objects end too, it takes two to four.
@@ -143,14 +145,14 @@ def _encode_size(size: int) -> bytes:
 
 def _copy(out: bytearray, offset: int, length: int) -> None:
     while length:
-        size = min(length, COPY_MOST)
+        size = min(length, _COPY_MOST)
         at, flags = len(out), 0x80
         out.append(0)
         for bit, shift in enumerate((0, 8, 16, 24)):
             if byte := (offset >> shift) & 0xFF:
                 out.append(byte)
                 flags |= 1 << bit
-        if size != COPY_MOST:  # the format writes this size as no size bytes
+        if size != _COPY_MOST:  # the format writes this size as no size bytes
             for bit, shift in enumerate((0, 8)):
                 if byte := (size >> shift) & 0xFF:
                     out.append(byte)
@@ -164,3 +166,52 @@ def _insert(out: bytearray, data: bytes) -> None:
         part = data[at : at + _INSERT_MOST]
         out.append(len(part))
         out += part
+
+
+# -- applied ------------------------------------------------------------------------------------
+
+
+def apply_delta(base: bytes, delta: bytes, *, limit: int = DELTA_LIMIT) -> bytes:
+    """Returns what a delta makes of its base; raises DamagedRecord when it reaches outside or makes another size."""
+    base_size, at = parse_size(delta, 0)
+    size, at = parse_size(delta, at)
+    if base_size != len(base):
+        raise DamagedRecord("its delta is for another base")
+    if size > limit:
+        raise DamagedRecord(f"its delta announces {size} bytes, which are too many")
+    parts, made, end = [], 0, len(delta)
+    while at < end:
+        code = delta[at]
+        at += 1
+        if code & 0x80:
+            offset, length, at = _parse_copy(delta, at, code)
+            if offset + length > base_size:
+                raise DamagedRecord("its delta copies from outside its base")
+            part = base[offset : offset + length]
+        else:
+            part, at = delta[at : at + code], at + code
+            if not code or at > end:
+                raise DamagedRecord("its delta is malformed")
+        made += len(part)
+        if made > size:
+            raise DamagedRecord("its delta makes more than it announces")
+        parts.append(part)
+    if made != size:
+        raise DamagedRecord("its delta makes less than it announces")
+    return b"".join(parts)
+
+
+def _parse_copy(delta: bytes, at: int, code: int) -> tuple[int, int, int]:
+    offset = length = 0
+    try:
+        for bit in range(4):
+            if code & (1 << bit):
+                offset |= delta[at] << (8 * bit)
+                at += 1
+        for bit in range(3):
+            if code & (0x10 << bit):
+                length |= delta[at] << (8 * bit)
+                at += 1
+    except IndexError:
+        raise DamagedRecord("its delta is cut short") from None
+    return offset, length or _COPY_MOST, at

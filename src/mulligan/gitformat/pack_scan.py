@@ -11,8 +11,7 @@ import hashlib
 from itertools import pairwise
 from typing import NamedTuple
 
-from mulligan.gitformat.pack import Pack
-from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
+from mulligan.gitformat.pack import IndexRow, Pack, PackIndex, encode_index
 from mulligan.gitformat.record import HEADER_SIZE, KIND_OF_TYPE, SIGNATURE, TRAILER_SIZE, DamagedRecord, crc32, hash_of
 
 _CHUNK = 1 << 20

@@ -1,9 +1,8 @@
 """
-The records of a pack: headers, bounded inflation, deltas applied, and the error they end in.
+The records of a pack: headers, bounded inflation, and the error they end in.
 
 Everything here treats its input as hostile. Nothing is allocated on the word of a header alone: a declared size must be
-possible for the bytes that stand there, and inflation stops one byte after it. Every copy of a delta must lie inside its base,
-and the result must have exactly the announced size.
+possible for the bytes that stand there, and inflation stops one byte after it.
 """
 
 from __future__ import annotations
@@ -32,8 +31,6 @@ CHAIN_LIMIT = 4096
 _MAX_RATIO = 1032
 # The longest record header: nine bytes of size, and twenty of a base's id or ten of a distance.
 LONGEST_HEADER = 32
-# A copy of a delta takes at most so many bytes.
-COPY_MOST = 0x10000
 
 LEVEL = 1
 _STORED = 4096
@@ -187,11 +184,12 @@ def hash_of(kind: bytes, data: bytes) -> bytes:
 
 def delta_sizes(delta: bytes) -> tuple[int, int]:
     """Returns the sizes that a delta announces: of its base and of its result."""
-    base_size, at = _parse_size(delta, 0)
-    return base_size, _parse_size(delta, at)[0]
+    base_size, at = parse_size(delta, 0)
+    return base_size, parse_size(delta, at)[0]
 
 
-def _parse_size(delta: bytes, at: int) -> tuple[int, int]:
+def parse_size(delta: bytes, at: int) -> tuple[int, int]:
+    """Returns the size that a delta announces at a place, and where it goes on."""
     size, shift = 0, 0
     while True:
         if at >= len(delta) or shift > 63:
@@ -201,49 +199,3 @@ def _parse_size(delta: bytes, at: int) -> tuple[int, int]:
         at, shift = at + 1, shift + 7
         if not byte & 0x80:
             return size, at
-
-
-def apply_delta(base: bytes, delta: bytes, *, limit: int = DELTA_LIMIT) -> bytes:
-    """Returns what a delta makes of its base; raises DamagedRecord when it reaches outside or makes another size."""
-    base_size, at = _parse_size(delta, 0)
-    size, at = _parse_size(delta, at)
-    if base_size != len(base):
-        raise DamagedRecord("its delta is for another base")
-    if size > limit:
-        raise DamagedRecord(f"its delta announces {size} bytes, which are too many")
-    parts, made, end = [], 0, len(delta)
-    while at < end:
-        code = delta[at]
-        at += 1
-        if code & 0x80:
-            offset, length, at = _parse_copy(delta, at, code)
-            if offset + length > base_size:
-                raise DamagedRecord("its delta copies from outside its base")
-            part = base[offset : offset + length]
-        else:
-            part, at = delta[at : at + code], at + code
-            if not code or at > end:
-                raise DamagedRecord("its delta is malformed")
-        made += len(part)
-        if made > size:
-            raise DamagedRecord("its delta makes more than it announces")
-        parts.append(part)
-    if made != size:
-        raise DamagedRecord("its delta makes less than it announces")
-    return b"".join(parts)
-
-
-def _parse_copy(delta: bytes, at: int, code: int) -> tuple[int, int, int]:
-    offset = length = 0
-    try:
-        for bit in range(4):
-            if code & (1 << bit):
-                offset |= delta[at] << (8 * bit)
-                at += 1
-        for bit in range(3):
-            if code & (0x10 << bit):
-                length |= delta[at] << (8 * bit)
-                at += 1
-    except IndexError:
-        raise DamagedRecord("its delta is cut short") from None
-    return offset, length or COPY_MOST, at

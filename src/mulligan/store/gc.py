@@ -22,8 +22,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from mulligan.gitformat.pack import Pack
-from mulligan.gitformat.pack_index import encode_index
+from mulligan.gitformat.pack import Pack, encode_index
 from mulligan.gitformat.record import PACK_LIMIT, TRAILER_SIZE, DamagedRecord
 from mulligan.model.objects import COMMIT, TREE, parse_commit
 from mulligan.safefs.directory import Directory

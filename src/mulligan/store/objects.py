@@ -18,8 +18,7 @@ from hashlib import sha1
 from typing import TYPE_CHECKING
 
 from mulligan.errors import StoreDamaged
-from mulligan.gitformat.pack import Pack
-from mulligan.gitformat.pack_index import ROW_SIZE
+from mulligan.gitformat.pack import ROW_SIZE, Pack
 from mulligan.gitformat.record import KIND_OF_TYPE, DamagedRecord, RecordHeader, hash_of
 from mulligan.model.objects import BLOB, TREE, TreeEntry, parse_tree
 from mulligan.safefs.directory import Directory

@@ -16,7 +16,7 @@ from hashlib import sha1
 from itertools import count
 from typing import Any, NamedTuple
 
-from mulligan.gitformat.pack_index import ROW_SIZE, encode_index
+from mulligan.gitformat.pack import ROW_SIZE, encode_index
 from mulligan.gitformat.record import (
     HEADER_SIZE,
     LEVEL,

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mulligan.gitformat.delta import encode_delta
-from mulligan.gitformat.pack import Pack
-from mulligan.gitformat.pack_index import IndexRow
+from mulligan.gitformat.pack import IndexRow, Pack
 from mulligan.gitformat.record import (
     HEADER_SIZE,
     KIND_OF_TYPE,

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from mulligan.gitformat.pack import Pack, read_index
-from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
+from mulligan.gitformat.pack import IndexRow, Pack, PackIndex, encode_index, read_index
 from mulligan.gitformat.pack_scan import EMPTY_INDEX, checksums, index_findings, measure, object_count, record_crc, scan
 from mulligan.gitformat.record import TRAILER_SIZE, TREE_LIMIT, DamagedRecord, hash_of
 from mulligan.model.objects import BLOB

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from typing import NamedTuple
 
-from mulligan.gitformat.pack import Limits, Pack
-from mulligan.gitformat.pack_index import FileBytes, PackIndex
+from mulligan.gitformat.pack import FileBytes, Limits, Pack, PackIndex
 from mulligan.gitformat.record import DamagedRecord, inflate
 from mulligan.model.objects import EMPTY_TREE, MODE_DIR, TreeEntry
 from mulligan.safefs.directory import Directory

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from typing import NamedTuple, Protocol
 
-from mulligan.gitformat.pack_index import IndexRow, PackIndex
+from mulligan.gitformat.pack import IndexRow, PackIndex
 from mulligan.gitformat.record import (
     HEADER_SIZE,
     LONGEST_HEADER,

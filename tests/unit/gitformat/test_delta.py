@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from mulligan.gitformat.delta import encode_delta
-from mulligan.gitformat.record import DamagedRecord, apply_delta, delta_sizes
+from mulligan.gitformat.delta import apply_delta, encode_delta
+from mulligan.gitformat.record import DamagedRecord, delta_sizes
 from mulligan.model.objects import MODE_FILE, TreeEntry, encode_tree
 from stores import edited, text
 

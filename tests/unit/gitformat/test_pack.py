@@ -12,7 +12,7 @@ import pytest
 
 from mulligan.errors import StoreDamaged
 from mulligan.gitformat.delta import encode_delta
-from mulligan.gitformat.pack_index import encode_index
+from mulligan.gitformat.pack import encode_index
 from mulligan.gitformat.record import OFS_DELTA, REF_DELTA, SIGNATURE, crc32, encode_distance, encode_header
 from mulligan.model.objects import BLOB, TREE
 from mulligan.safefs import syscalls

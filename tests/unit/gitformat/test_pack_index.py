@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from mulligan.gitformat.pack_index import IndexRow, PackIndex, encode_index
+from mulligan.gitformat.pack import IndexRow, PackIndex, encode_index
 from mulligan.gitformat.pack_scan import index_findings
 from mulligan.gitformat.record import DamagedRecord
 

@@ -12,7 +12,7 @@ import pytest
 
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import NoRoom, StoreDamaged
-from mulligan.gitformat.pack_index import PackIndex
+from mulligan.gitformat.pack import PackIndex
 from mulligan.gitformat.record import encode_header
 from mulligan.model.objects import BLOB, object_id
 from mulligan.settings import resolve

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from mulligan.errors import StoreDamaged
-from mulligan.gitformat.pack_index import PackIndex
+from mulligan.gitformat.pack import PackIndex
 from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, object_id
 from mulligan.store import objects
 from mulligan.store.gc import collect, merge_small

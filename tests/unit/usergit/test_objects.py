@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mulligan.gitformat.record import DamagedRecord, apply_delta, inflate
+from mulligan.gitformat.delta import apply_delta
+from mulligan.gitformat.record import DamagedRecord, inflate
 from mulligan.usergit import objects as module
 from mulligan.usergit.objects import UserObjects, canonical, parse_tree
 from tools import git, sweep
