@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from mulligan.history.news import News, TimelineRows
+    from mulligan.model.checkpoint import Holding
     from mulligan.model.event import AgentEvent, RecordedEvent
-    from mulligan.model.holding import Holding
     from mulligan.timeline.commits import CheckpointDraft
     from mulligan.timeline.notices import RestoreNotice
     from mulligan.timeline.outside_changes import Rewind

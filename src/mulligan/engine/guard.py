@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from mulligan.errors import MulliganError, UserError
-from mulligan.safefs.lock import Pin
+from mulligan.safefs.pins import Pin
 
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace

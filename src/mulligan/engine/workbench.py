@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from mulligan.errors import ContentsElsewhere, MulliganError, NothingSaved, UserError
 from mulligan.model.checkpoint import SECRET, Secrets, within_bounds
 from mulligan.model.policy import Settings
-from mulligan.safefs.lock import is_pinned
 from mulligan.scan.scanner import Scanner
 from mulligan.scan.trees import Scan
 from mulligan.timeline.root import Root, refuse_unprotectable
@@ -244,6 +243,8 @@ def _unpin_the_dead(store: Store) -> None:
     """Removes the pins of processes that are no more."""
     if store.database.is_empty("pin"):
         return
+    from mulligan.safefs.pins import is_pinned
+
     pins = {row["pid"] for row in store.database.select("pin")}
     dead = [number for number in pins if not is_pinned(store.directory, number)]
     if dead:

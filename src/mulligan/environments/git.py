@@ -25,7 +25,7 @@ from mulligan.errors import GitFailed, GitNotMoved, UnknownCheckpoint
 from mulligan.model.checkpoint import Checkpoint, NotCaptured, sealed_rows
 from mulligan.restore.git import users_repository
 from mulligan.safefs.directory import Directory, random_name
-from mulligan.safefs.userfile import write_work_file
+from mulligan.safefs.workfile import write_work_file
 from mulligan.scan.trees import commit_scope
 from mulligan.usergit.position import foreign_format
 

@@ -37,7 +37,7 @@ from mulligan.model.plan import RestoreReport
 from mulligan.model.policy import Settings
 from mulligan.model.sizes import format_size
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.userfile import make_work_directory, read_work_file, write_work_file
+from mulligan.safefs.workfile import make_work_directory, read_work_file, write_work_file
 from mulligan.settings import resolve
 from mulligan.timeline.commits import COUNTED
 

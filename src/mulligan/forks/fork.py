@@ -22,13 +22,13 @@ from mulligan.forks.copying import Copier, remove_all
 from mulligan.forks.filling import Filling, ForkSource, copy_unsaved
 from mulligan.forks.record import MADE, MAKING, PLACING, REMOVING, SCRATCH, Fork, read_forks
 from mulligan.model.bounded import read_json
-from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import CAUSE
 from mulligan.model.objects import TreeEntry
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.safefs.durable import make_directories, make_private, sync, sync_filesystem
 from mulligan.safefs.errors import typed
-from mulligan.safefs.lock import Pin, is_pinned
+from mulligan.safefs.pins import Pin, is_pinned
 from mulligan.store.gc import reachable
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.commits import STATE_BEFORE, Entry, finish_objects, record_checkpoint, write_commit

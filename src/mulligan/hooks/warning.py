@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 from mulligan import engine
 from mulligan.hooks.events import HookCall
 from mulligan.hooks.reach import OWN_HISTORY, TRACKED, UNTRACKED, CommandReach, reached
-from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, NotCaptured
-from mulligan.model.holding import Holding
+from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, Holding, NotCaptured
 from mulligan.present.text import count, some
 from mulligan.present.visible import visible
 

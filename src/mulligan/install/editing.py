@@ -16,7 +16,7 @@ from mulligan.install.agents import Agent, Edit, Here
 from mulligan.install.folder import CREATE, REMOVE, UNCHANGED, UPDATE, InstallStep
 from mulligan.install.targets import PROJECT, Destination, Home, only_plain_files, place_for
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.userfile import read_work_file, write_work_file
+from mulligan.safefs.workfile import read_work_file, write_work_file
 
 _LARGEST = 4 << 20
 

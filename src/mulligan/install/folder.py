@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from mulligan.errors import UserError
 from mulligan.install.targets import Destination, only_plain_files
 from mulligan.safefs.directory import Directory
-from mulligan.safefs.userfile import read_work_file, write_work_file
+from mulligan.safefs.workfile import read_work_file, write_work_file
 
 NOTE = ".mulligan-install.json"
 CREATE, UPDATE, UNCHANGED, REPLACE, REMOVE, KEEP = "create", "update", "unchanged", "replace", "remove", "keep"

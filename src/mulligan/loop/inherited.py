@@ -14,7 +14,7 @@ from mulligan.errors import UserError
 from mulligan.loop.project_values import Checkpoint
 from mulligan.loop.records import COPIES, ProjectRecords
 from mulligan.model.checkpoint import Checkpoint as Saved
-from mulligan.safefs.userfile import write_work_file
+from mulligan.safefs.workfile import write_work_file
 
 
 class InheritedRecords:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from mulligan.model.cause import CAUSE
-from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.checkpoint import CAUSE, Checkpoint
 
 
 def maker(checkpoint: Checkpoint) -> str:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
 #: Those that a person or an agent saves; a safety checkpoint is made by restores alone.
 SAVED_KINDS = KINDS[:-1]
+#: In a checkpoint's metadata: which event of an agent it was made for.
+CAUSE = "agent"
 #: Those that only an explicit delete removes.
 LASTING_KINDS = ("manual", "feature")
 
@@ -64,6 +66,15 @@ class NotCaptured(NamedTuple):
     def to_dict(self) -> dict[str, str]:
         """Returns the JSON form."""
         return {"path": self.path, "reason": self.reason, "detail": self.detail}
+
+
+class Holding(NamedTuple):
+    """One path of the workspace: how many files at or below it are saved as they are now, and what of it is not saved."""
+
+    path: str
+    files: int
+    unsaved: tuple[NotCaptured, ...] = ()
+    is_directory: bool = False
 
 
 def sealed_rows(paths: Iterable[str]) -> list[NotCaptured]:

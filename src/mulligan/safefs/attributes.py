@@ -1,5 +1,5 @@
 """
-Owner and extended attributes (ACLs among them), from one file to another; and the mark of a workspace's directory.
+Owner and extended attributes (ACLs among them), from one file to another.
 
 Copies from descriptors alone. The original may be open only to be looked at (`Directory.looking_at`), so a file that cannot be
 read has its attributes copied all the same.
@@ -52,31 +52,3 @@ def attribute_names(original: int) -> list[str]:
 def copy_attribute(original: int, copy: int, name: str) -> None:
     """Gives an open file one extended attribute of another."""
     syscalls.calls.setxattr(copy, name, HERE.getxattr(HERE.path_of(original), name))
-
-
-_MARK = "user.mulligan.workspace"
-_LONGEST_MARK = 64
-
-
-def read_mark(directory: Directory) -> str:
-    """Returns the mark that mulligan gave a workspace's directory, empty where there is none."""
-    try:
-        found = HERE.getxattr(directory.fd, _MARK)
-    except OSError:  # no mark, or no such attributes here
-        return ""
-    text = found.decode("ascii", "replace")
-    return text if len(text) <= _LONGEST_MARK and text.isalnum() else ""
-
-
-def write_mark(directory: Directory, mark: str) -> bool:
-    """Marks a workspace's directory; returns False where the file system or its permissions do not allow it."""
-    try:
-        syscalls.calls.setxattr(directory.fd, _MARK, mark.encode("ascii"))
-    except OSError:
-        return False
-    return True
-
-
-def born_ns(directory: Directory) -> int:
-    """Returns when a directory was made, in nanoseconds; 0 where the file system does not tell."""
-    return syscalls.calls.born_ns(directory.fd)

@@ -24,6 +24,7 @@ DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 CHUNK = 1 << 20
+_MARK, _LONGEST_MARK = "user.mulligan.workspace", 64
 # What NFS, 9p and older FUSE servers answer to a rename with flags, and what stands in the way of a hard link.
 NO_FLAGS = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
 _NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
@@ -261,6 +262,25 @@ class Directory:
                     below.remove_tree(inner)
         with suppress(FileNotFoundError):
             self.rmdir(name)
+
+    # -- its mark -------------------------------------------------------------------------------
+
+    def read_mark(self) -> str:
+        """Returns the mark that mulligan gave a workspace's directory, empty where there is none."""
+        try:
+            found = HERE.getxattr(self.fd, _MARK)
+        except OSError:  # no mark, or no such attributes here
+            return ""
+        text = found.decode("ascii", "replace")
+        return text if len(text) <= _LONGEST_MARK and text.isalnum() else ""
+
+    def write_mark(self, mark: str) -> bool:
+        """Marks a workspace's directory; returns False where the file system or its permissions do not allow it."""
+        try:
+            syscalls.calls.setxattr(self.fd, _MARK, mark.encode("ascii"))
+        except OSError:
+            return False
+        return True
 
 
 class SpelledDirectory(Directory):

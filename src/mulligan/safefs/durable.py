@@ -1,5 +1,5 @@
 """
-Writes and removals that survive a power cut.
+Writes that survive a power cut.
 
 Promise: when `write_durably` or `sync` return, the bytes and the name are on the disk; when they raise DurabilityLost,
 the caller must not report success, and the call is never repeated: after a failed fsync Linux may report success for pages
@@ -7,7 +7,6 @@ it has dropped.
 The order is always: new name beside the old, bytes, fsync of the file, rename, fsync of the directory. Without the last,
 ext4 lost the rename in ten of ten power cuts. Of several files, all are on their way to the disk before the first is waited for:
 a file system with a journal then writes it once for all of them.
-A whole directory of ours is removed by one rename first, so that an interrupted removal leaves it whole or gone.
 """
 
 from __future__ import annotations
@@ -124,32 +123,3 @@ def make_private(path: str) -> None:
         with Directory.open(os.path.dirname(each)) as parent, suppress(FileExistsError):
             parent.mkdir(os.fsencode(os.path.basename(each)), 0o700)
             sync(parent.fd, "a directory of the store")
-
-
-_REMOVED = b".mulligan-removed-"
-
-
-def remove_whole(home: Directory, name: bytes) -> None:
-    """Removes a directory and all below it; others see it whole until it is gone."""
-    sweep_removed(home, name)
-    home.rename(name, _REMOVED + name)
-    # First of all on disk: after a power cut no half of it may stand under its old name.
-    sync(home.fd, "the removal of a store")
-    home.remove_tree(_REMOVED + name)
-
-
-def sweep_removed(home: Directory, name: bytes = b"") -> None:
-    """Removes what removals that were cut short left of one directory, or of all."""
-    for left in [_REMOVED + name] if name else [each for each in home.names() if is_removed(each)]:
-        home.remove_tree(left)
-
-
-def sweep_beside(path: str) -> None:
-    """Removes what a removal that was cut short left of the directory that stood at a path."""
-    with Directory.open(os.path.dirname(path)) as home:
-        sweep_removed(home, os.fsencode(os.path.basename(path)))
-
-
-def is_removed(name: bytes) -> bool:
-    """Returns whether a name is one of something that was removed, but for its bytes."""
-    return name.startswith(_REMOVED)

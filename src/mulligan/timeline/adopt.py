@@ -14,13 +14,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import UserError
-from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import CAUSE
 from mulligan.model.event import Turn, commands_beside
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, read_all
-from mulligan.safefs.durable import make_private, remove_whole, sync, write_durably
+from mulligan.safefs.durable import make_private, sync, write_durably
 from mulligan.safefs.errors import typed
 from mulligan.safefs.lock import exclusive
+from mulligan.safefs.removal import remove_whole
 from mulligan.store import repository
 from mulligan.store.objects import ObjectStore
 from mulligan.timeline.checkpoints import POSITION, Checkpoints

@@ -16,10 +16,10 @@ from mulligan.diff.renames import find_renames
 from mulligan.model.checkpoint import (
     EXCLUDED,
     MOVING,
+    Holding,
     NotCaptured,
 )
 from mulligan.model.diff import Diff
-from mulligan.model.holding import Holding
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, Change, TreeEntry
 from mulligan.model.paths import covers, is_dot_git, parent_of, to_text
 from mulligan.safefs.directory import Directory

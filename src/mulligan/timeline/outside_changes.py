@@ -16,8 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.model.cause import CAUSE
-from mulligan.model.checkpoint import Checkpoint
+from mulligan.model.checkpoint import CAUSE, Checkpoint
 from mulligan.model.event import (
     ENDED,
     PROMPT,
@@ -27,7 +26,7 @@ from mulligan.model.event import (
 )
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import AGENT_SETTINGS
-from mulligan.safefs.userfile import read_work_file
+from mulligan.safefs.workfile import read_work_file
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.trees import WorkspaceView, changes_since, same_state
 from mulligan.timeline.undo import UndoMark

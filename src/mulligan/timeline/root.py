@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mulligan.errors import Unprotectable, UserError, WorkspaceGone, WorkspaceReplaced
 from mulligan.model.policy import Settings
 from mulligan.model.refused import why_refused
-from mulligan.safefs.attributes import born_ns, read_mark, write_mark
+from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory, is_missing, random_name
 from mulligan.safefs.durable import make_directories
 from mulligan.timeline.commits import Entry
@@ -76,11 +76,11 @@ def identity_of(path: str, known: Identity = _UNKNOWN) -> Identity:
     """Returns the identity of the directory at a path; of one that is gone, none. What is `known` is not asked again."""
     try:
         with Directory.open(path) as directory:
-            status, mark = os.fstat(directory.fd), read_mark(directory)
+            status, mark = os.fstat(directory.fd), directory.read_mark()
             inode, mode = status.st_ino, status.st_mode & 0o7777
             if mark and (mark, inode, mode) == (known.mark, known.inode, known.mode):
                 return known
-            return Identity(inode, mark, born_ns(directory), mode, mount_of(path))
+            return Identity(inode, mark, syscalls.calls.born_ns(directory.fd), mode, mount_of(path))
     except OSError:
         return _UNKNOWN
 
@@ -93,7 +93,7 @@ def mark_directory(path: str, here: Identity, mark: str) -> Identity:
     try:
         with Directory.open(path) as directory:
             same = os.fstat(directory.fd).st_ino == here.inode
-            return here._replace(mark=chosen) if same and write_mark(directory, chosen) else here
+            return here._replace(mark=chosen) if same and directory.write_mark(chosen) else here
     except OSError:
         return here
 

@@ -229,7 +229,7 @@ class Store:
 
             create(self.directory, name=repository.store_id(self.directory) or random_name(16))
         if fresh:
-            from mulligan.safefs.durable import sweep_beside
+            from mulligan.safefs.removal import sweep_beside
 
             sweep_beside(self.path)
             self._database = Database(self.path, create=True, directory=self.directory)

@@ -15,9 +15,9 @@ from mulligan.errors import MulliganError
 from mulligan.model.policy import Settings
 from mulligan.model.sizes import format_size
 from mulligan.safefs.directory import Directory, is_missing
-from mulligan.safefs.durable import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.lock import exclusive
 from mulligan.safefs.platform import HERE
+from mulligan.safefs.removal import is_removed, remove_whole, sweep_removed
 from mulligan.safefs.room import disk_usage
 from mulligan.timeline.database import NAME, Database
 from mulligan.timeline.root import Identity, identity_of, is_within

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from mulligan.errors import UnknownPath, UserError
 from mulligan.forks.verbs import open_fork
 from mulligan.model.paths import parse_path
-from mulligan.safefs.userfile import read_work_file
+from mulligan.safefs.workfile import read_work_file
 from mulligan.ui.changes import LONGEST_LINE
 from mulligan.ui.forks import FORK, NOW, SAVED, find
 

@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "support"))
 import mulligan
 from loose_builds import replaced
 from mulligan.model.policy import Retention
-from mulligan.safefs import lock
+from mulligan.safefs import lock, pins
 from mulligan.settings import resolve
 from mulligan.timeline.store import Store
 from tally import Tally, cannot, parser, workplace
@@ -107,7 +107,7 @@ def names(folder: Path, rng: random.Random, _build: str) -> list[str]:
     return [f"the store takes {used} bytes, its budget is {_BUDGET}"] if used > _BUDGET else []
 
 
-class _ByNumber(lock.Pin):
+class _ByNumber(pins.Pin):
     """A pin that is the number of its process."""
 
     def __init__(self, directory: object) -> None:

@@ -12,7 +12,7 @@ import pytest
 from faults import FailsAlways
 from mulligan.safefs import syscalls
 from mulligan.safefs.directory import NotRegular
-from mulligan.safefs.userfile import make_work_directory, read_work_file, write_work_file
+from mulligan.safefs.workfile import make_work_directory, read_work_file, write_work_file
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
