@@ -14,15 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, NoReturn, TypeVar, cast
 
 from mulligan.cli.command import Command, no_arguments, print_lines
-from mulligan.cli.commands import COMMANDS, FIRST_FIVE, OTHER_WORDS, WITHIN, grouped, module_of
+from mulligan.cli.commands import COMMANDS, OTHER_WORDS, WITHIN, module_of
 from mulligan.errors import UserError
 
 Number = TypeVar("Number", int, float)
 WITH_VALUE = ("-C", "--store", "--wait", "--color")
 FLAGS = ("--json", "--no-pager", "-h", "--help", "--version")
 COLOURS = ("auto", "always", "never")
-#: The lines of a terminal that was not made larger.
-SCREEN = 24
 
 
 class UsageError(UserError):
@@ -85,10 +83,6 @@ def load(command: str) -> Command:
     vars(found).setdefault("add_arguments", no_arguments)
     vars(found).setdefault("render", print_lines)
     return cast("Command", found)
-
-
-#: The last line of each command's help.
-SHARED = "Options of every command: mulligan -h"
 
 
 def add_global_options(parser: argparse.ArgumentParser, *, listed: bool = True) -> None:
@@ -185,68 +179,3 @@ def build_parser(name: str, command: Command, *, width: int = 80) -> Parser:
     command.add_arguments(parser)
     add_global_options(parser, listed=False)
     return parser
-
-
-def help_text(name: str, command: Command, *, width: int = 80) -> str:
-    """Returns the help of one command, no longer than a screen: what does not fit stands in the reference alone."""
-    parser = build_parser(name, command, width=width)
-    parser.usage = textwrap.fill(f"mulligan {command.USAGE}", max(width - 7, 40), subsequent_indent="           ")
-    paragraphs = command.DESCRIPTION.strip("\n").split("\n\n")
-    text = ""
-    for shown, examples in ((p, e) for p in range(len(paragraphs), 0, -1) for e in (3, 2, 1)):
-        parser.description = "\n\n".join(paragraphs[:shown])
-        parser.epilog = _epilog(command, examples, width)
-        text = parser.format_help()
-        if text.count("\n") <= SCREEN:
-            break
-    return text
-
-
-def _epilog(command: Command, most: int, width: int) -> str:
-    examples = command.EXAMPLES[:most]
-    widest = max((len(words) for words, _ in examples), default=0)
-    lines = [f"  {words:<{widest}}  {meaning}" for words, meaning in examples]
-    fitting = [line if len(line) <= width else f"  {words}" for line, (words, _) in zip(lines, examples, strict=True)]
-    return "\n".join(["examples:", *fitting, SHARED])
-
-
-_SHORT = """\
-mulligan: checkpoints and rollback for coding agents
-
-{five}
-
-Every checkpoint holds the whole workspace; every restore can be undone.
-See it work in a throw-away project:  mulligan demo
-All commands: mulligan -h             One command: mulligan save -h
-"""
-
-_FULL = """\
-usage: mulligan [OPTIONS] COMMAND …      one command: mulligan COMMAND -h
-
-{groups}
-options: -C DIR --store DIR --json --color WHEN --no-pager --wait S --version
-a checkpoint: @ (the last one), latest, latest~2, NAME, ID, @prompt-2, @tool-17
-"""
-
-
-def short_help() -> str:
-    """Returns the five commands people need."""
-    return _SHORT.format(five="\n".join(f"  mulligan {name:<9} {COMMANDS[name].summary}" for name in FIRST_FIVE))
-
-
-def full_help() -> str:
-    """Returns every command and every global option, on one screen."""
-    groups = grouped()
-    daily = "".join(f"  {name:<9} {COMMANDS[name].summary}\n" for name in groups.pop("Every day"))
-    rest = [f"{title}: {', '.join(names)}\n" for title, names in groups.items()]
-    return _FULL.format(groups=daily + "\n" + "".join(rest))
-
-
-def version() -> str:
-    """Returns the installed version."""
-    from importlib import metadata
-
-    try:
-        return metadata.version("mulligan")
-    except metadata.PackageNotFoundError:
-        return "unknown (not installed)"

@@ -306,9 +306,11 @@ def _receive(link: socket.socket, size: int, *, sent: bool) -> bytes:
 def _printed(words: list[str], command: str, code: int, out: bytes, err: bytes) -> int:
     """Prints what a watcher's command printed; returns the exit code."""
     if out and command in PAGED:
-        from mulligan.cli.screen import is_paged, page
+        from mulligan.cli.screen import is_paged
 
         if is_paged(command, words):
+            from mulligan.cli.pager import page
+
             page(out, os.environ)
             out = b""
     unwritten = _write(1, out)

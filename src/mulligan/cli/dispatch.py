@@ -13,17 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mulligan.cli.arguments import (
-    UsageError,
-    full_help,
-    help_text,
-    load,
-    parse,
-    short_help,
-    split_command,
-    version,
-    wants,
-)
+from mulligan.cli.arguments import UsageError, load, parse, split_command, wants
 from mulligan.cli.command import Command, Result
 from mulligan.cli.commands import HANDED_ON, NO_START
 from mulligan.cli.context import Context, Lender
@@ -87,36 +77,15 @@ def _dispatch(words: list[str], around: Circumstances, *, json: bool) -> int:
     if name == "help":
         name, rest = (rest[0], ["-h"]) if rest and not rest[0].startswith("-") else (None, ["-h"])
     if name is None:
-        return _without_command(rest, json=json)
+        from mulligan.cli.help import without_command
+
+        return without_command(rest, json=json)
     command = load(name)
     if wants(rest, "-h", "--help"):
-        return _say(help_text(name, command, width=_reading_width()), "help", json=json)
+        from mulligan.cli.help import say_help
+
+        return say_help(name, command, json=json)
     return _run(name, command, rest, around)
-
-
-def _without_command(words: list[str], *, json: bool) -> int:
-    if wants(words, "--version"):
-        return _say(f"mulligan {version()}\n", "version", json=json)
-    if wants(words, "-h", "--help"):
-        return _say(full_help(), "help", json=json)
-    if json:
-        raise UsageError("There is no command.", hint="See all commands: mulligan -h")
-    return _say(short_help(), "help", json=False)
-
-
-def _say(text: str, what: str, *, json: bool) -> int:
-    if json:
-        sys.stdout.write(as_json({what: text.strip()}))
-    else:
-        sys.stdout.write(text)
-    sys.stdout.flush()
-    return 0
-
-
-def _reading_width() -> int:
-    import shutil
-
-    return min(shutil.get_terminal_size().columns - 2, 100)
 
 
 def _run(name: str, command: Command, words: list[str], around: Circumstances) -> int:
@@ -165,7 +134,7 @@ def _show(context: Context, command: Command, result: Result, name: str, *, page
         if context.json:
             sys.stdout.write(as_json(result.json()))
         elif paged:
-            from mulligan.cli.screen import page
+            from mulligan.cli.pager import page
 
             page(context.out.take(lambda: command.render(context, result)), context.environ)
         else:

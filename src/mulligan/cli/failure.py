@@ -18,8 +18,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import FrameType
 
-from mulligan.cli.arguments import version, wants
+from mulligan.cli.arguments import wants
 from mulligan.cli.commands import COMMANDS, READING
+from mulligan.cli.help import version
 from mulligan.cli.screen import abandon, as_json, steady_streams, tell
 from mulligan.errors import MulliganError
 from mulligan.safefs.userfile import write_private_file

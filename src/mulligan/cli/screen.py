@@ -1,9 +1,8 @@
 """
-The standard streams of a command, its screens, and the pager.
+The standard streams of a command, and its screens.
 
 A stream that is closed, full or abandoned never changes what the command did. It is replaced by the null device, so that the
-interpreter's own flush at exit succeeds; Python would end with exit code 120 otherwise. Long output on a terminal goes through
-`GIT_PAGER`, else `PAGER`, else `less -FRX` where it does not fit the screen. An empty value or `cat` means none.
+interpreter's own flush at exit succeeds; Python would end with exit code 120 otherwise.
 """
 
 from __future__ import annotations
@@ -61,10 +60,6 @@ def settle() -> None:
             abandon(stream)
 
 
-_DEFAULT = "less -FRX"
-_NOT_FOUND = (126, 127)
-
-
 def as_json(document: Any) -> str:
     """Returns a document as the one line of JSON that a command prints, indented for a person."""
     import json
@@ -79,43 +74,6 @@ def is_paged(command: str, words: Sequence[str]) -> bool:
     if command not in PAGED or "--no-pager" in options or "--json" in options:
         return False
     return sys.stdout is not None and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def page(text: bytes, environ: Mapping[str, str]) -> None:
-    """Shows text on the terminal, through a pager where one is wanted; raises OSError where it cannot be written."""
-    command = _pager(text, environ)
-    if command is None or not _shown_by(command, text):
-        sys.stdout.flush()
-        sys.stdout.buffer.write(text)
-        sys.stdout.buffer.flush()
-
-
-def _pager(text: bytes, environ: Mapping[str, str]) -> str | None:
-    import shutil
-
-    for name in ("GIT_PAGER", "PAGER"):
-        if name in environ:
-            return environ[name] if environ[name].strip() not in {"", "cat"} else None
-    fits = text.count(b"\n") < shutil.get_terminal_size().lines
-    return None if fits or shutil.which("less") is None else _DEFAULT
-
-
-def _shown_by(command: str, text: bytes) -> bool:
-    """Returns whether the pager showed the text; one that cannot be started shows nothing."""
-    import subprocess
-
-    try:
-        # The user's own choice, in the form that git takes it too: a line for the shell.
-        pager = subprocess.Popen(["/bin/sh", "-c", command], stdin=subprocess.PIPE)  # noqa: S603
-    except OSError:
-        return False
-    try:
-        pager.communicate(text)
-    except BrokenPipeError:
-        pass  # the reader left before the end
-    except KeyboardInterrupt:
-        pager.wait()  # Ctrl-C belongs to the pager, which gives the terminal back
-    return pager.wait() not in _NOT_FOUND
 
 
 class Screen:

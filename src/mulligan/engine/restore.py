@@ -34,9 +34,10 @@ from mulligan.restore.reach import (
 )
 from mulligan.safefs.directory import Directory, random_name
 from mulligan.scan.scope import IGNORE_FILE
+from mulligan.scan.trees import cover_of
 from mulligan.timeline.commits import ABSENT, BUSY_THEN, Entry, made_on_other_branch
 from mulligan.timeline.journal import Journal, state_given
-from mulligan.timeline.trees import WorkspaceView, could_not_see, lists_hidden, same_state
+from mulligan.timeline.trees import WorkspaceView, lists_hidden, same_state
 from mulligan.timeline.undo import Move
 
 if TYPE_CHECKING:
@@ -418,7 +419,7 @@ def _save_safety(
     # What that one did not look at may be about to change: its undo must concern it.
     same = same and here is not None and {*look.by_name} <= {*here.by_name} and {*plan.absent} <= {*here.absent}
     if same and here is not None:
-        same = not could_not_see(here, plan.actions, bench.store.checkpoints.hidden_after)
+        same = not _could_not_see(bench, here, plan)
     if git is not None or _moves_scope(plan):
         # What is hidden now may be seen by the undo, which must not take it for something made since.
         same = same and here is not None and lists_hidden(here, look.scan)
@@ -430,6 +431,20 @@ def _save_safety(
     # Retention must not remove the target.
     keep(bench, draft, look, writer, as_position=False, sparing=entry.id)
     return draft.id
+
+
+def _could_not_see(bench: Workbench, here: Entry, plan: RestorePlan) -> bool:
+    """
+    Whether something is to be made where a checkpoint, or one after it, could not see what stood.
+
+    An undo to that checkpoint would not know that nothing was there, and would keep what was made.
+    """
+    absent = {*here.absent}
+    made = [action.path for action in plan.actions if action.before is None and to_text(action.path) not in absent]
+    if not made:
+        return False
+    lists = (here.checkpoint.not_captured, *(rows for rows, _ in bench.store.checkpoints.hidden_after(here)))
+    return any(cover.over(path) is not None for cover in map(cover_of, lists) for path in made)
 
 
 def recover(bench: Workbench) -> str:

@@ -9,7 +9,7 @@ A path that is there and was not captured is not a deletion, on either side.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -32,8 +32,6 @@ from mulligan.scan.trees import NONE, Defaults, Scan, cover_of, parse_odd
 
 if TYPE_CHECKING:
     from mulligan.model.checkpoint import GitState, Sealed
-    from mulligan.model.plan import Action
-    from mulligan.timeline.checkpoints import Unsaved
     from mulligan.timeline.commits import Entry
 
 
@@ -308,21 +306,6 @@ def with_secrets(changes: Iterable[Change], old: Sealed, new: Sealed) -> list[Ch
 
 def _entry(path: bytes, found: tuple[int, bytes] | None) -> TreeEntry | None:
     return None if found is None else TreeEntry(path.rpartition(b"/")[2], *found)
-
-
-def could_not_see(entry: Entry, actions: Iterable[Action], hidden_after: Callable[[Entry], Unsaved]) -> bool:
-    """
-    Whether something is to be made where a checkpoint, or one after it, could not see what stood.
-
-    An undo to that checkpoint would not know that nothing was there, and would keep what was made.
-    """
-    absent = {*entry.absent}
-    made = [action.path for action in actions if action.before is None and to_text(action.path) not in absent]
-    if not made:
-        return False
-    lists = (entry.checkpoint.not_captured, *(rows for rows, _ in hidden_after(entry)))
-    covers_some = map(cover_of, lists)
-    return any(cover.over(path) is not None for cover in covers_some for path in made)
 
 
 def lists_hidden(entry: Entry, scan: Scan) -> bool:

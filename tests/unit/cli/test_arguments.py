@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.cli.arguments import UsageError, help_text, load, parse, split_command, wants
+from mulligan.cli.arguments import UsageError, load, parse, split_command, wants
 from mulligan.cli.commands import COMMANDS, EXIT_CODES, FIRST_FIVE, HIDDEN
+from mulligan.cli.help import help_text
 
 
 @pytest.mark.parametrize(

@@ -7,13 +7,10 @@ from datetime import UTC, datetime, timedelta
 from mulligan.model.checkpoint import Checkpoint, GitState, pack_list
 from mulligan.model.objects import MODE_FILE
 from mulligan.model.plan import Action, Keep, Node, RestorePlan, RestoreReport
+from mulligan.present.log import checkpoint_lines, log_lines
 from mulligan.present.outcome import MOST_PATHS, named, not_captured_lines, outcome_lines, plan_lines
 from mulligan.present.text import Style
-from mulligan.present.timeline import (
-    checkpoint_lines,
-    log_lines,
-    saved_lines,
-)
+from mulligan.present.timeline import saved_lines
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 HOSTILE = "\x1b]0;owned\x07\nrm\u202e\udcff"

@@ -13,9 +13,10 @@ from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.engine.workspace import Workspace
 from mulligan.present.diff import render_stat
+from mulligan.present.log import log_lines
 from mulligan.present.outcome import outcome_lines
 from mulligan.present.text import Style, count
-from mulligan.present.timeline import log_lines, saved_lines
+from mulligan.present.timeline import saved_lines
 from mulligan.settings import resolve
 
 USAGE = "demo"

@@ -12,8 +12,8 @@ from mulligan.cli.bounds import add_bounds, given_bounds
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.model.checkpoint import KINDS, Checkpoint
+from mulligan.present.log import log_lines
 from mulligan.present.text import count
-from mulligan.present.timeline import log_lines
 
 if TYPE_CHECKING:
     from mulligan.timeline.story import Chapter
@@ -133,7 +133,7 @@ def _without_safety(context: Context, found: list[Checkpoint]) -> list[Checkpoin
 def render(context: Context, result: Result) -> None:
     """Prints one line per checkpoint, or the story."""
     if isinstance(result.value, list):
-        from mulligan.present.timeline import remote_lines
+        from mulligan.present.log import remote_lines
 
         context.out.lines(remote_lines(result.value, now=context.now()))
         return

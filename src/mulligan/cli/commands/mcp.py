@@ -10,10 +10,11 @@ import sys
 from contextlib import suppress
 from typing import Any, BinaryIO
 
-from mulligan.cli.arguments import bounded, version
+from mulligan.cli.arguments import bounded
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals, write_report
+from mulligan.cli.help import version
 from mulligan.cli.listening import listening
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError

@@ -6,8 +6,8 @@ import argparse
 
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.present.log import log_lines
 from mulligan.present.text import count
-from mulligan.present.timeline import log_lines
 
 USAGE = "rm REF… [-y]"
 DESCRIPTION = """\

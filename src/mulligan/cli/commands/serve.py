@@ -13,9 +13,10 @@ from itertools import takewhile
 from typing import Any, BinaryIO
 
 from mulligan.cli import dispatch
-from mulligan.cli.arguments import version, wants
+from mulligan.cli.arguments import wants
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
+from mulligan.cli.help import version
 from mulligan.cli.server import ClientScreen
 from mulligan.engine.workspace import Workspace
 from mulligan.errors import MulliganError, UserError

@@ -11,9 +11,9 @@ from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.diff import Diff
 from mulligan.present.diff import render as render_diff
 from mulligan.present.diff import render_stat
+from mulligan.present.log import checkpoint_lines
 from mulligan.present.outcome import not_captured_lines
 from mulligan.present.text import count, some
-from mulligan.present.timeline import checkpoint_lines
 from mulligan.present.visible import visible
 
 if TYPE_CHECKING:

@@ -11,10 +11,11 @@ from contextlib import suppress
 from typing import Any
 
 from mulligan.cli import browser, watchers
-from mulligan.cli.arguments import bounded, version
+from mulligan.cli.arguments import bounded
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
 from mulligan.cli.failure import interrupted_by_signals, write_report
+from mulligan.cli.help import version
 from mulligan.cli.listening import listening
 from mulligan.errors import UserError
 from mulligan.model.sizes import format_size
