@@ -39,9 +39,9 @@ from mulligan.scan.ignore import IgnoreRules
 from mulligan.scan.read import UnreadableFile, capture, fields, ignores_in
 from mulligan.scan.scope import CAPTURE, IGNORE_FILE, RECORDS, TRACKED, Scope
 from mulligan.scan.secrets import is_plain_name, is_plain_place, secret_content, secret_name
-from mulligan.scan.trees import Defaults, HashOnly, Objects, Sink, seal
+from mulligan.scan.trees import Defaults, HashOnly, Objects, seal
 from mulligan.usergit.index import ENTRIES_LIMIT, CacheTree, Index
-from mulligan.usergit.records import ANY_SIZE, take_records
+from mulligan.usergit.records import ANY_SIZE, Taker, take_records
 from mulligan.usergit.repository import Repository
 from mulligan.usergit.trust import ATTRIBUTES, attributes_in, believable_index, may_rewrite
 
@@ -87,8 +87,8 @@ class Adopted(NamedTuple):
     objects: Objects
 
 
-def adopt(ground: Ground, sink: Sink) -> Adopted | None:
-    """Returns a memory made from git's index, its objects given to the sink; None where everything is to be read."""
+def adopt(ground: Ground, taker: Taker) -> Adopted | None:
+    """Returns a memory made from git's index, its objects given to the taker; None where everything is to be read."""
     found = ground.repo.index_key()
     if found is None or found[1] < LEAST * _ENTRY_LEAST:
         return None
@@ -100,7 +100,7 @@ def adopt(ground: Ground, sink: Sink) -> Adopted | None:
         expected = Expected(ground.root, ground.repo.prefix, ground.scope, *index, boot)
         making = _Making(ground, expected)
         making.run()
-        changed = making.doubt(take(ground.root, ground.repo, ground.scope, sink, expected))
+        changed = making.doubt(take(ground.root, ground.repo, ground.scope, taker, expected))
         making.try_some(changed)
     except NotAdopted:
         return None
@@ -376,7 +376,7 @@ class Doubts(NamedTuple):
     files: list[tuple[bytes, int]]
 
 
-def take(root: Directory, repo: Repository, scope: Scope, sink: Sink, expected: Expected) -> Doubts:
+def take(root: Directory, repo: Repository, scope: Scope, taker: Taker, expected: Expected) -> Doubts:
     """Copies the objects that are expected to be needed; returns what is not copied, or not to be believed."""
     wanted, files = _judge(root, scope, expected)
     try:
@@ -384,7 +384,7 @@ def take(root: Directory, repo: Repository, scope: Scope, sink: Sink, expected: 
     except OSError:
         raise NotAdopted from None
     with directory:
-        taken = take_records(directory, wanted, sink)
+        taken = take_records(directory, wanted, taker)
     return Doubts(frozenset(wanted.keys() - taken), files)
 
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from mulligan.errors import UserError
 from mulligan.model.checkpoint import GitState
@@ -30,6 +30,7 @@ from mulligan.scan.walk import Options, walk
 if TYPE_CHECKING:
     from mulligan.scan.from_git import Adopted
     from mulligan.usergit.index import IndexEntry
+    from mulligan.usergit.records import Taker
     from mulligan.usergit.repository import Repository
     from mulligan.watch.watcher import Watched, Watcher
 
@@ -212,7 +213,8 @@ class Scanner:
         from mulligan.scan.from_git import Ground, adopt
 
         homes = (settings.home, settings.git_home)
-        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes), sink)
+        # What keeps bytes is a writer of packs, which takes records of git's own too.
+        return adopt(Ground(root, repo, scope, defaults, self._now_ns(), homes), cast("Taker", sink))
 
     def hidden(self, paths: Iterable[tuple[bytes, bool]], coming: Mapping[bytes, bytes] = _NONE) -> list[bytes]:
         """

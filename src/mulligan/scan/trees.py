@@ -145,12 +145,6 @@ class Sink(Protocol):
     def add_stream(self, size: int, chunks: Iterable[bytes]) -> bytes:
         """Takes a large blob piece by piece and returns its id; ValueError if the pieces do not add up."""
 
-    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
-        """Takes finished records that stand one behind the other: id, CRC-32 and place of each."""
-
-    def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
-        """Takes an object as a deflated delta of `size` bytes of another; False where that does not stand in the same pack."""
-
 
 class HashOnly:
     """A sink for looking without saving."""
@@ -169,13 +163,6 @@ class HashOnly:
         if seen != size:
             raise ValueError("the file changed while it was read")
         return digest.digest()
-
-    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
-        """Forgets the records."""
-
-    def add_delta(self, *_: object) -> bool:
-        """Takes nothing."""
-        return False
 
 
 class Cover:

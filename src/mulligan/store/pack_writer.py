@@ -10,7 +10,7 @@ A writer belongs to one thread, and to the process that holds the store's lock.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from hashlib import sha1
 from itertools import count
@@ -64,15 +64,6 @@ class PackBuffer:
         self.rows.append((oid, crc32(record) if crc is None else crc, offset))
         self._parts.append(record)
         self.size = offset + len(record)
-
-    def append_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
-        """Takes records that stand one behind the other, with id, CRC-32 and place of each."""
-        begin = self.size
-        placed = [(oid, crc, begin + at) for oid, crc, at in rows]
-        self.rows += placed
-        self.offsets.update([(oid, offset) for oid, _, offset in placed])
-        self._parts.append(data)
-        self.size = begin + len(data)
 
     def chunks(self) -> Iterator[bytes]:
         """Yields the bytes of the pack but for its trailer, in few pieces."""
@@ -259,18 +250,10 @@ class PackWriter:
             return
         self._append(oid, encode_header(TYPE_OF_KIND[kind], len(data)) + deflate(data))
 
-    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
-        """Adds records that stand one behind the other, with id, CRC-32 and place of each; those that are there already too, in another pack."""
-        if not self._offsets.keys().isdisjoint([oid for oid, _, _ in rows]):
-            ends = [*(at for _, _, at in rows[1:]), len(data)]
-            for (oid, crc, at), end in zip(rows, ends, strict=True):
-                if oid not in self._offsets and not self._known(oid):
-                    self._append(oid, data[at:end], crc)
-            return
-        buffer = self._buffer
-        if buffer.size + len(data) > PACK_LIMIT - TRAILER_SIZE or len(buffer.rows) + len(rows) > MOST_ROWS:
-            self._flush()
-        self._buffer.append_run(data, rows)
+    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
+        """Adds an object as a finished record with its CRC-32, also one that another pack holds already."""
+        if oid not in self._offsets:
+            self._append(oid, record, crc)
 
     def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Adds an object as a deflated delta of `size` bytes; returns False where its base does not wait for the same pack."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from typing import NamedTuple, Protocol
 
@@ -53,8 +53,8 @@ _DEEPEST = 50
 class Taker(Protocol):
     """Who takes records in."""
 
-    def add_run(self, data: bytes, rows: Sequence[tuple[bytes, int, int]]) -> None:
-        """Takes records that stand one behind the other, each with its id, its CRC-32 and its place among the bytes."""
+    def add_record(self, oid: bytes, record: bytes, crc: int) -> None:
+        """Takes an object as a record, with its CRC-32."""
 
     def add_delta(self, oid: bytes, base: bytes, size: int, deflated: bytes, /) -> bool:
         """Takes an object as a delta, of so many bytes, of another; False where that is not at hand."""
@@ -136,7 +136,7 @@ def _take(
     if header.type != OFS_DELTA:
         if not _is_right(header.type, header.size, size):
             return None
-        taker.add_run(record, [(row.oid, row.crc, 0)])
+        taker.add_record(row.oid, record, row.crc)
         return _TakenRecord(row.oid, header.type, 0)
     base = known.get(row.offset - header.distance)
     try:

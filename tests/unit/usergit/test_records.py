@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+import zlib
 from pathlib import Path
 
 import pytest
@@ -22,9 +23,9 @@ class Box:
         self.rows: dict[bytes, bytes] = {}
         self.deltas: list[tuple[bytes, bytes]] = []
 
-    def add_run(self, data, rows):
-        ends = [*(at for _, _, at in rows[1:]), len(data)]
-        self.rows.update({oid: data[at:end] for (oid, _, at), end in zip(rows, ends, strict=True)})
+    def add_record(self, oid, record, crc):
+        assert zlib.crc32(record) == crc
+        self.rows[oid] = record
 
     def add_delta(self, oid, base, size, deflated):
         self.deltas.append((oid, base))
