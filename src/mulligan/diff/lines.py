@@ -19,6 +19,12 @@ BUDGET = 4_000_000
 MAX_EDITS = 256
 #: As many lines that stay are shown around a change.
 CONTEXT = 3
+_SNIFFED = 8000  # where git looks for a NUL
+
+
+def is_binary(data: bytes) -> bool:
+    """Returns whether git would call these bytes binary."""
+    return data.find(b"\0", 0, _SNIFFED) >= 0
 
 
 class Block(NamedTuple):

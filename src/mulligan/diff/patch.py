@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from mulligan.diff.compare import UNREADABLE
-from mulligan.diff.lines import changed_blocks, extent_of, group_blocks, lines_of
-from mulligan.diff.similarity import fingerprint, is_binary, score
+from mulligan.diff.lines import changed_blocks, extent_of, group_blocks, is_binary, lines_of
+from mulligan.diff.renames import fingerprint, score
 from mulligan.model.diff import ADDED, DELETED, MODIFIED, RENAMED, Diff, FileStat, Rendered
 from mulligan.model.objects import BLOB, MODE_DIR, MODE_LINK, MODE_SEALED, Change, TreeEntry, object_id
 from mulligan.model.paths import to_text

@@ -2,17 +2,19 @@
 Which of the files that went and came are one file under a new name.
 
 A guess about intent, with limits on what it reads; past them a rename is shown as a deletion and an addition, which is as
-true.
+true. How much of one text is in another is counted as git does: a text is a bag of lines, lines longer than 64 bytes cut into
+pieces, and the similarity is the bytes found in both over the bytes of the larger. Order does not count.
 """
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from mulligan.diff.compare import UNREADABLE
-from mulligan.diff.similarity import Fingerprint, fingerprint, is_binary, score
+from mulligan.diff.lines import is_binary
 from mulligan.model.objects import EMPTY_BLOB, MODE_DIR, MODE_LINK, MODE_SEALED, Change, TreeEntry
 
 SIMILAR = 50  # per cent, git's default for -M
@@ -22,6 +24,27 @@ MAX_FILE = 1 << 20
 MAX_READ = 16 << 20  # fingerprints need about six times the text in memory
 LEAST_READ = 4096  # what the smallest read counts, so that their number has a bound too
 MAX_STEPS = 5_000_000
+_PIECE = re.compile(rb"[^\n]{0,64}\n?")
+
+
+class Fingerprint(NamedTuple):
+    """The pieces of a text and how often each occurs."""
+
+    chunks: Counter[bytes]
+    size: int
+
+
+def fingerprint(data: bytes) -> Fingerprint:
+    """Returns the bag of pieces of a text."""
+    return Fingerprint(Counter(_PIECE.findall(data)), len(data))
+
+
+def score(one: Fingerprint, other: Fingerprint) -> int:
+    """Returns the similarity of two texts in whole per cent, rounded down; 100 only means that all pieces agree."""
+    few, many = (one, other) if len(one.chunks) <= len(other.chunks) else (other, one)
+    count = many.chunks.get
+    shared = sum(len(piece) * min(times, count(piece, 0)) for piece, times in few.chunks.items())
+    return shared * 100 // max(one.size, other.size, 1)
 
 
 class _Side(NamedTuple):

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mulligan.diff.lines import is_binary
 from mulligan.diff.renames import find_renames
-from mulligan.diff.similarity import is_binary
 from mulligan.errors import FileSealed, UnknownPath, UserError
 from mulligan.history.attribution import LinePlace, attribute, common_lines, split_lines
 from mulligan.history.origins import RESTORE, UNKNOWN, UNSAVED, Origin, Origins

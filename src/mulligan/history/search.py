@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.diff.similarity import is_binary
+from mulligan.diff.lines import is_binary
 from mulligan.history.filters import Filters, context_of, keeps_entry, parse_filters
 from mulligan.history.origins import AGENT, YOU, Origin, Origins
 from mulligan.history.redaction import redact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mulligan.timeline.database import WITH_REMOTES, Database
-from mulligan.timeline.tables import COLUMNS, TABLES, described
+from mulligan.timeline.tables import COLUMNS, TABLES, columns_of, described
 from mulligan.timeline.tables import STATEMENTS as OWN_STATEMENTS
 
 # Which checkpoints a remote holds, and copies of other machines' checkpoints.
@@ -18,10 +18,7 @@ _PULLED = _OWN.replace("TABLE checkpoint", "TABLE pulled").replace(
 )
 STATEMENTS = (_PULLED, *_REMOTES.strip().split(";\n"))
 ALL_TABLES = TABLES.union(described(STATEMENTS))
-ALL_COLUMNS = COLUMNS | {
-    "pushed": ("remote", "id", "commit_id"),
-    "pulled": ("seq", "machine", *COLUMNS["checkpoint"][1:]),
-}
+ALL_COLUMNS = COLUMNS | {"pushed": columns_of(STATEMENTS[1]), "pulled": columns_of(_PULLED)}
 
 
 def add_tables(database: Database) -> None:

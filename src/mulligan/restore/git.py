@@ -48,12 +48,12 @@ def users_repository(settings: Settings) -> Iterator[Repository | None]:
             repo.close()
 
 
-def where_git_stands(settings: Settings, also: tuple[str, ...] = ()) -> GitRecord | None:
+def where_git_stands(settings: Settings) -> GitRecord | None:
     """Returns the position of the user's repository with its index, None where there is no repository."""
     with users_repository(settings) as repo:
         if repo is None:
             return None
-        record = read_position(repo, also)
+        record = read_position(repo)
         position = record.position
         return record._replace(position=position._replace(problem=position.problem or obstacle(repo)[0]))
 

@@ -167,7 +167,8 @@ class Entry(NamedTuple):
         return bytes.fromhex(self.checkpoint.commit)
 
 
-def _json(value: Any) -> bytes:
+def as_json(value: Any) -> bytes:
+    """Returns a value as a commit keeps it."""
     return json.dumps(value, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
 
 
@@ -181,7 +182,7 @@ def write_commit(entry: Entry, writer: ObjectAdder, git: bytes = NO_TREE) -> Ent
     }  # fmt: skip
     if cp.plain_secrets is not None:
         about["secrets"] = cp.plain_secrets
-    record = writer.add(BLOB, _json(about))
+    record = writer.add(BLOB, as_json(about))
     entries = [
         TreeEntry(b"checkpoint.json", MODE_FILE, record),
         TreeEntry(b"files", MODE_DIR, entry.files_tree),
@@ -195,7 +196,7 @@ def write_commit(entry: Entry, writer: ObjectAdder, git: bytes = NO_TREE) -> Ent
         entries.append(TreeEntry(b"modes", MODE_DIR, entry.modes_tree))
     if cp.not_captured:
         rows = [row.to_dict() for row in cp.not_captured]
-        entries.append(TreeEntry(b"not-captured.json", MODE_FILE, writer.add(BLOB, _json(rows))))
+        entries.append(TreeEntry(b"not-captured.json", MODE_FILE, writer.add(BLOB, as_json(rows))))
     if entry.sealed:
         entries.append(TreeEntry(b"sealed", MODE_DIR, _write_sealed(entry.sealed, writer)))
     if cp.state:
@@ -236,10 +237,10 @@ def _write_state(state: Mapping[str, Any], writer: ObjectAdder) -> bytes:
     plain = {key: value for key, value in state.items() if _is_file_name(key)}
     odd = {key: value for key, value in state.items() if key not in plain}
     entries = [
-        TreeEntry(f"{key}.json".encode(), MODE_FILE, writer.add(BLOB, _json(value))) for key, value in plain.items()
+        TreeEntry(f"{key}.json".encode(), MODE_FILE, writer.add(BLOB, as_json(value))) for key, value in plain.items()
     ]
     if odd:
-        entries.append(TreeEntry(b"+.json", MODE_FILE, writer.add(BLOB, _json(odd))))
+        entries.append(TreeEntry(b"+.json", MODE_FILE, writer.add(BLOB, as_json(odd))))
     return writer.add(TREE, encode_tree(entries))
 
 

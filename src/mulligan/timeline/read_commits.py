@@ -11,7 +11,7 @@ from mulligan.model.bounded import read_json
 from mulligan.model.checkpoint import Checkpoint, GitState, moment, pack_list
 from mulligan.model.objects import BLOB, COMMIT, MODE_FILE, TREE, TreeEntry, encode_tree, parse_commit
 from mulligan.model.paths import to_text
-from mulligan.timeline.commits import NO_TREE, Entry, ObjectAdder
+from mulligan.timeline.commits import NO_TREE, Entry, ObjectAdder, as_json
 from mulligan.timeline.trees import ObjectReader
 
 if TYPE_CHECKING:
@@ -94,8 +94,7 @@ _POSITION, _INDEX = b"position.json", b"index"
 def write_record(record: GitRecord, writer: ObjectAdder) -> bytes:
     """Adds a record's objects and returns its tree."""
     about = {**record.position.to_dict(), "index_mtime_ns": record.index_mtime_ns}
-    text = json.dumps(about, ensure_ascii=True, sort_keys=True, indent=1).encode("ascii") + b"\n"
-    entries = [TreeEntry(_POSITION, MODE_FILE, writer.add(BLOB, text))]
+    entries = [TreeEntry(_POSITION, MODE_FILE, writer.add(BLOB, as_json(about)))]
     if record.index_data:
         entries.append(TreeEntry(_INDEX, MODE_FILE, writer.add(BLOB, record.index_data)))
     return writer.add(TREE, encode_tree(entries))

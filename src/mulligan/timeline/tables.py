@@ -73,6 +73,12 @@ def described(statements: tuple[str, ...]) -> list[tuple[str, str, str, str]]:
     return found
 
 
+def columns_of(statement: str) -> tuple[str, ...]:
+    """Returns the columns of a table before `seal`, which holds their checksum and stands last."""
+    before = statement[statement.index("(") + 1 : statement.index("seal BLOB")]
+    return tuple(column.split()[0] for column in before.split(",") if column.strip())
+
+
 # What SQLite's own table of tables must say: a view, a trigger or another table does what its maker wants.
 TABLES = frozenset(
     [
@@ -81,33 +87,8 @@ TABLES = frozenset(
         ("table", "sqlite_sequence", "sqlite_sequence", "CREATE TABLE sqlite_sequence(name,seq)"),
     ]
 )
-#: The columns of each table that its checksum covers: all but `seal`, which holds the checksum.
-COLUMNS = {
-    "meta": ("key", "value"),
-    "checkpoint": (
-        *("seq", "id", "name", "description", "kind", "created_ns", "parent", "commit_id", "files_tree", "modes_tree"),
-        *("defaults", "complete", "changes", "not_captured", "git", "context", "state", "metadata"),
-    ),
-    "move": ("seq", "id", "what"),
-    "redo": ("seq", "id", "what"),
-    "journal": ("one", "phase", "plan"),
-    "fresh_ref": ("id", "commit_id"),
-    "dead_ref": ("id",),
-    "pin": ("id", "pid"),
-    "deed": (
-        "seq",
-        "created_ns",
-        "session",
-        "kind",
-        "prompt",
-        "number",
-        "call",
-        "open",
-        "about",
-        "checkpoint",
-        "saved",
-    ),
-}
+#: The columns of each table that its checksum covers.
+COLUMNS = {name: columns_of(text) for kind, name, _, text in described(STATEMENTS) if kind == "table"}
 _LENGTH = 8
 
 

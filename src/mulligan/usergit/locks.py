@@ -112,11 +112,6 @@ class Lock:
         except _ABSENT:
             return None
 
-    def is_staged(self) -> bool:
-        """Returns whether the new content is still there."""
-        found = status(self.place.root, self._staged)
-        return found is not None and stat.S_ISREG(found.st_mode)
-
     def put_in_place(self) -> None:
         """Lets go of the lock by putting the new content in the file's place, durably."""
         with self.place.parent() as parent:

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mulligan.diff.similarity import fingerprint, is_binary, score
+from mulligan.diff.lines import is_binary
+from mulligan.diff.renames import fingerprint, score
 
 
 @pytest.mark.parametrize(
