@@ -26,12 +26,12 @@ SOURCE = PACKAGE / "mulligan"
 
 #: What is counted: the most today, the target.
 MOST = {
-    "lines of Python in the core": (29_080, 21_000),
+    "lines of Python in the core": (28_980, 21_000),
     "lines of Python in src": (67_131, 42_000),
-    "our lines loaded by a cold save": (13_380, 8_000),
-    "our lines loaded by a cold restore": (17_040, 10_000),
-    "our files touched by a watched save": (41, 22),
-    "our files touched by a watched restore": (52, 30),
+    "our lines loaded by a cold save": (12_740, 8_000),
+    "our lines loaded by a cold restore": (16_560, 10_000),
+    "our files touched by a watched save": (39, 22),
+    "our files touched by a watched restore": (51, 30),
     "private modules of CPython imported": (0, 0),
     "banned words": (0, 0),
 }
