@@ -29,7 +29,8 @@ from mulligan.engine.save import keep, make_draft
 from mulligan.engine.workbench import Workbench
 from mulligan.errors import NothingToUndo, UnknownCheckpoint, UserError
 from mulligan.model.bounded import read_json
-from mulligan.model.checkpoint import CAUSE, Checkpoint
+from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.event import ENDED, Turn
 from mulligan.model.paths import covers, to_text
 from mulligan.model.plan import RestorePlan, RestoreReport, Undone

@@ -22,7 +22,7 @@ from mulligan.forks.copying import Copier, remove_all
 from mulligan.forks.filling import Filling, ForkSource, copy_unsaved
 from mulligan.forks.record import MADE, MAKING, PLACING, REMOVING, SCRATCH, Fork, read_forks
 from mulligan.model.bounded import read_json
-from mulligan.model.checkpoint import CAUSE
+from mulligan.model.cause import CAUSE
 from mulligan.model.objects import TreeEntry
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, random_name

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import UserError
-from mulligan.model.checkpoint import CAUSE
+from mulligan.model.cause import CAUSE
 from mulligan.model.event import PROMPT, RecordedEvent, Turn, commands_beside
 from mulligan.timeline.time_refs import nanoseconds, parse_time
 

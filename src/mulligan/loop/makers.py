@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from mulligan.model.checkpoint import CAUSE, Checkpoint
+from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import Checkpoint
 
 
 def maker(checkpoint: Checkpoint) -> str:

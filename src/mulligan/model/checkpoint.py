@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 KINDS = ("manual", "feature", "session", "automatic", "step", "safety")
 #: Those that a person or an agent saves; a safety checkpoint is made by restores alone.
 SAVED_KINDS = KINDS[:-1]
-#: In a checkpoint's metadata: which event of an agent it was made for.
-CAUSE = "agent"
 #: Those that only an explicit delete removes.
 LASTING_KINDS = ("manual", "feature")
 

@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from mulligan.model.checkpoint import CAUSE, Checkpoint, moment
+from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import Checkpoint, moment
 
 SESSION, PROMPT, BEFORE, AFTER, FAILED, STOP, END = "session", "prompt", "before", "after", "failed", "stop", "end"
 SUBAGENT, COMPACT = "subagent", "compact"

@@ -14,7 +14,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import UserError
-from mulligan.model.checkpoint import CAUSE
+from mulligan.model.cause import CAUSE
 from mulligan.model.event import Turn, commands_beside
 from mulligan.model.policy import Settings
 from mulligan.safefs.directory import Directory, read_all

@@ -19,7 +19,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mulligan.errors import StoreDamaged
-from mulligan.model.checkpoint import CAUSE, MOVING, UNREADABLE, Checkpoint, GitState, NotCaptured, moment, pack_list
+from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import MOVING, UNREADABLE, Checkpoint, GitState, NotCaptured, moment, pack_list
 from mulligan.model.objects import (
     BLOB,
     COMMIT,

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from mulligan.errors import UnknownCheckpoint
-from mulligan.model.checkpoint import CAUSE
+from mulligan.model.cause import CAUSE
 from mulligan.model.event import (
     BEFORE,
     DELEGATING,

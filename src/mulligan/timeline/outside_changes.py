@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.model.checkpoint import CAUSE, Checkpoint
+from mulligan.model.cause import CAUSE
+from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.event import (
     ENDED,
     PROMPT,

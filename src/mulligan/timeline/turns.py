@@ -13,7 +13,7 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mulligan.model.checkpoint import CAUSE
+from mulligan.model.cause import CAUSE
 from mulligan.model.event import (
     BEFORE,
     ENDED,
