@@ -348,7 +348,9 @@ def main(argv: list[str] | None = None, proofs: tuple[Proof, ...] = PROOFS) -> i
     for each in results:
         if each.cannot or each.failed:
             print(f"!!! {each.proof.name} {each.verdict}", file=sys.stderr)
-    if any(each.failed for each in results):
+    failed, apart = sum(each.failed for each in results), sum(each.cannot for each in results)
+    print(f"sweeps: {len(results) - failed - apart} passed, {failed} failed, {apart} not run")
+    if failed:
         return 1
     return CANNOT if any(each.cannot and each.proof.rounds(options.size, 1) is not None for each in results) else 0
 

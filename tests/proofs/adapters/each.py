@@ -2,16 +2,20 @@
 Runs the tests of each adapter with its real library, each in an environment of its own.
 
     python3 tests/proofs/adapters/each.py                # all of them: some minutes, 1.5 GB in a cache
-    python3 tests/proofs/adapters/each.py langchain agno
+    python3 tests/proofs/adapters/each.py langgraph agno
 
-The libraries want different versions of what they share, so no single environment holds them all at their newest.
+The libraries want different versions of what they share, so no single environment holds them all at their newest. Two are
+tried at a time. MULLIGAN_ADAPTERS names another directory for the environments.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -33,25 +37,33 @@ LIBRARIES = {
 TOOLS = ("pytest>=8.2", "hypothesis>=6.100", "pytest-xdist>=3.6", "pytest-randomly>=3.15")
 
 
-def environment(library: str, cache: Path) -> str:
+def wheel(folder: str) -> str:
+    """Returns the path of a wheel of mulligan, built once for all environments."""
+    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, str(ROOT)], check=True)
+    return str(next(Path(folder).glob("*.whl")))
+
+
+def environment(library: str, cache: Path, ours: str) -> str:
     """Returns the Python of an environment that holds a library, mulligan and pytest."""
     folder = cache / library
     python = str(folder / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "--no-compile"]
     if not (folder / "installed").exists():
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", library, *TOOLS], check=True)
+        subprocess.run([*pip, library, *TOOLS, ours], check=True)
         (folder / "installed").touch()
-    subprocess.run([python, "-m", "pip", "install", "-q", "--force-reinstall", "--no-deps", str(ROOT)], check=True)
-    subprocess.run([python, "-m", "pip", "install", "-q", str(ROOT)], check=True)
+    else:
+        subprocess.run([*pip, "--force-reinstall", "--no-deps", ours], check=True)
+        subprocess.run([*pip, ours], check=True)  # what it needs since
     return python
 
 
-def tried(library: str, cache: Path) -> bool:
+def tried(library: str, cache: Path, ours: str) -> bool:
     """Returns whether the tests of a library passed, and at least one of them ran."""
     try:
-        python = environment(library, cache)
+        python = environment(library, cache, ours)
     except subprocess.CalledProcessError:
-        print(f"!!! {library} COULD NOT BE INSTALLED: its adapter is not tested")
+        print(f"!!! {library} COULD NOT BE INSTALLED: its adapter is not tested", flush=True)
         return False
     words = ["-m", "pytest", "-p", "no:cacheprovider", str(HERE / LIBRARIES[library])]
     done = subprocess.run([python, *words], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -63,7 +75,8 @@ def tried(library: str, cache: Path) -> bool:
         text=True,
         check=False,
     )
-    print(f"{'ok' if passed else 'FAILED':7} {library} {version.stdout.strip()}", flush=True)
+    counts = (re.findall(r"^\d+ .* in .*$", done.stdout, re.MULTILINE) or ["no test ran"])[-1]
+    print(f"{'ok' if passed else 'FAILED':7} {library} {version.stdout.strip()}: {counts}", flush=True)
     if not passed:
         print(done.stdout[-4000:], done.stderr[-2000:])
     return passed
@@ -72,9 +85,11 @@ def tried(library: str, cache: Path) -> bool:
 def main(names: list[str]) -> int:
     """Tries the named libraries, or all."""
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    cache = Path(home) / "mulligan-adapters"
-    results = [tried(name, cache) for name in names or LIBRARIES]
-    print(f"{sum(results)} passed, {len(results) - sum(results)} failed")
+    cache = Path(os.environ.get("MULLIGAN_ADAPTERS") or Path(home, "mulligan-adapters"))
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(2) as threads:
+        ours = wheel(folder)
+        results = list(threads.map(lambda name: tried(name, cache, ours), names or LIBRARIES))
+    print(f"libraries: {sum(results)} passed, {len(results) - sum(results)} failed")
     return 0 if all(results) else 1
 
 

@@ -139,6 +139,10 @@ def claude_variables(url: str) -> dict[str, str]:
         "ANTHROPIC_API_KEY": "sk-none",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
         "DISABLE_AUTOUPDATER": "1",
+        # Before its first request it waits for its MCP servers, however long they take to start.
+        "MCP_CONNECTION_NONBLOCKING": "0",
+        "MCP_CONNECT_TIMEOUT_MS": f"{PATIENCE}000",
+        "MCP_TIMEOUT": f"{PATIENCE}000",
     }
 
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from clients import claude_argv, claude_variables, trust_claude
+from clients import PATIENCE, claude_argv, claude_variables, trust_claude
 from scripted_model import Say, Use, scripted
 
 from mulligan.install import agents
@@ -17,8 +17,6 @@ ROOT = Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / "src" / "mulligan"
 PLUGIN = PACKAGE / "plugin"
 TOOL = "mcp__plugin_mulligan_mulligan__"
-#: Claude Code connects in the background and tells a model that is too early to call this.
-WAIT = Use("WaitForMcpServers", {})
 
 
 @pytest.fixture
@@ -42,7 +40,7 @@ def run(project, *argv, **more):
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -89,9 +87,9 @@ def test_one_slash_command_takes_back_the_whole_turn_whatever_made_the_changes(e
     turn(equipped, claude, breaking, "break it", *plugin)
     broken = equipped.everything()
     assert "deep/x" in broken and "src/app.py" not in broken
-    turn(equipped, claude, [WAIT, Use(f"{TOOL}undo", {}), Say("taken back")], "/mulligan:undo", *plugin)
+    turn(equipped, claude, [Use(f"{TOOL}undo", {}), Say("taken back")], "/mulligan:undo", *plugin)
     assert equipped.everything() == before
-    turn(equipped, claude, [WAIT, Use(f"{TOOL}redo", {}), Say("again")], "bring it forward", *plugin)
+    turn(equipped, claude, [Use(f"{TOOL}redo", {}), Say("again")], "bring it forward", *plugin)
     assert equipped.everything() == broken
 
 
