@@ -108,6 +108,8 @@ class GitServer:
                 process.wait()
                 raise
         if process.returncode:
+            if b".lock': File exists" in said + err and self.spool.unlock():
+                return self.run(*words, label=label)
             raise git_trouble(self.remote, (said + err).decode("utf-8", "replace"), out.decode("utf-8", "replace"))
         return out
 

@@ -250,6 +250,17 @@ class Spool:
             for name in place.names():
                 place.unlink(name, missing_ok=True)
 
+    def unlock(self) -> bool:
+        """Removes the locks that a killed git left; returns whether there were some. One process at a time works here."""
+        found = 0
+        for path in (b"", b"refs/chains"):
+            with self.directory.descend(path) as place:
+                for name in place.names():
+                    if name.endswith(b".lock"):
+                        place.unlink(name, missing_ok=True)
+                        found += 1
+        return found > 0
+
     def is_shallow(self) -> bool:
         """Returns whether chains were fetched without what they lead to."""
         return self.directory.exists(_SHALLOW)

@@ -51,7 +51,7 @@ def git_trouble(remote: RemoteNote, said: str, out: str = "") -> RemoteFailed:
             hint="Free some there, then run the same command again. Deleted checkpoints go with: mulligan push --prune",
         )
     if re.search(
-        r"unresolved delta|send all necessary objects|missing necessary objects|bad object refs/chains|loose object .* is corrupt|object file .* is empty|could not read [0-9a-f]{40}|revision walk setup failed",
+        r"unresolved delta|send all necessary objects|missing necessary objects|bad object refs/chains|loose object .* is corrupt|object file .* is empty|could not read [0-9a-f]{40}|revision walk setup failed|object [0-9a-f]{40} not found",
         low,
     ):
         return Incomplete(

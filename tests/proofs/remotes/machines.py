@@ -7,7 +7,7 @@ Each history has 2 or 5 machines on one remote (a git daemon, encrypted or not, 
 pulls and collections are killed before or after a random request, and as many have their connection cut at a random byte, in
 either direction, once or until the command ends. A model knows what each machine saved. At the end all of them push and pull,
 and a new clone is made. About half of the clones are lazy, and fetch contents in between. An object store keeps the first half
-of what about half of the killed requests were writing. Then: no saved checkpoint is lost or changed, nothing forgotten came back,
+of what about half of the killed requests were writing; on a git server, git itself is killed somewhere in half of them. Then: no saved checkpoint is lost or changed, nothing forgotten came back,
 every store passes our check and `git fsck`.
 """
 
@@ -16,7 +16,9 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import subprocess
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -51,6 +53,8 @@ class Killer:
     def __init__(self) -> None:
         self.left, self.after, self.kills, self.cuts, self.halves = -1, False, 0, 0, 0
         self.at_segment = self.half = False
+        self.delay = 0.0
+        self.requests = 8  # about as many as a push or pull has
         self.unreadable: set[str] = set()  # whose last segment is there in part
         self.relay: Cutter | None = None
 
@@ -67,11 +71,26 @@ class Killer:
             self.kills += 1
             if self.half and real.__name__ in ("create", "put") and isinstance(args[2], bytes):
                 self._keep_half(real, *args)
+            elif self.half and real.__name__ == "run":
+                self._kill_git(real, *args, **more)
             elif self.after:
                 real(*args, **more)
             raise Killed
 
         return request
+
+    def _kill_git(self, run: Callable, *args, **more) -> None:
+        """Kills git itself after some milliseconds, so that it cannot clean up."""
+        self.halves += 1
+        started = subprocess.Popen
+
+        def start(*words, **options):
+            process = started(*words, **options)
+            threading.Timer(self.delay, process.kill).start()
+            return process
+
+        with replaced(gitserver.subprocess, Popen=start), suppress(RemoteFailed):
+            run(*args, **more)
 
     def _keep_half(self, write: Callable, objects: bucket.BucketObjects, key: str, data: bytes) -> None:
         self.halves += 1
@@ -82,7 +101,12 @@ class Killer:
     def armed(self, chance: random.Random) -> Iterator[None]:
         what, before = chance.random(), self.relay.cuts
         if what < 0.4:
-            self.left, self.after, self.half = chance.randrange(8), chance.random() < 0.5, chance.random() < 0.5
+            self.left, self.after, self.half = (
+                chance.randrange(self.requests),
+                chance.random() < 0.5,
+                chance.random() < 0.5,
+            )
+            self.delay = chance.random() * 0.06
         elif what < 0.8:
             after = chance.randrange(chance.choice((300, 3000, 12000)))
             self.relay.arm(after, stays=chance.random() < 0.3, resets=chance.random() < 0.5)
@@ -447,7 +471,7 @@ def main() -> int:
             where = place / f"h{seed}"
             where.mkdir()
             way = args.through if args.through != "all" else WAYS[seed % len(WAYS)]
-            killer.relay = relays[way]
+            killer.relay, killer.requests = relays[way], 8 if way == "bucket" else 3
             url = f"s3://bucket/h{seed}" if way == "bucket" else f"git://127.0.0.1:{killer.relay.port}/h{seed}.git"
             if way != "bucket":
                 bare_repository(place / "srv" / f"h{seed}.git")

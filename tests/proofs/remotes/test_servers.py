@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fleet import check_store, joined, machine
+from fleet import bare_repository, check_store, joined, machine, object_store
 from mulligan.errors import RemoteFailed
 from servers import ceph, git_over_http, git_over_ssh, rclone
 from tools import cli, plain_environment
@@ -41,6 +41,35 @@ def story(place: Path, url: str) -> None:
             check_store(desk)
 
 
+def lazy_story(place: Path, url: str, another: str, *, encrypt: bool | None = None) -> None:
+    """A lazy clone lists everything, fetches what a verb needs, forks from what it did not have; the fork has a remote of its own."""
+    with machine(place, "first", url, encrypt=encrypt) as first:
+        for number in range(4):
+            put(Path(first.root), "src/app.py", f"print({number})\n" * 500)
+            first.save(f"s{number}")
+            first.push()
+        with joined(place, "lazy", url, lazy=True) as lazy:
+            assert {each.name for each in lazy.log() if each.held_by} == {"first of first", "s0", "s1", "s2"}
+            assert lazy.cat("first:s0", "src/app.py") == b"print(0)\n" * 500
+            lazy.restore("first:s1")
+            assert (place / "lazy" / "src" / "app.py").read_text() == "print(1)\n" * 500
+            with lazy.fork("first:s2", place / "fork") as fork:
+                assert (place / "fork" / "src" / "app.py").read_text() == "print(2)\n" * 500
+                put(place / "fork", "src/app.py", "print('forked')\n")
+                fork.save("forked")
+                fork.remotes.add("own", another, encrypt=encrypt)
+                fork.push()
+                check_store(fork)
+            with joined(place, "forked", another, lazy=True):
+                assert (place / "forked" / "src" / "app.py").read_text() == "print('forked')\n"
+            lazy.push()
+            assert first.pull().machines == ("lazy",)
+            lazy.pull(everything=True)
+            assert not [each for each in lazy.log() if each.held_by]
+            check_store(lazy)
+            check_store(first)
+
+
 def test_git_over_http_with_a_password(tmp_path, monkeypatch):
     with git_over_http(tmp_path) as url:
         (tmp_path / "gitconfig").write_text(f"[credential]\n\thelper = store --file {tmp_path}/credentials\n")
@@ -49,6 +78,12 @@ def test_git_over_http_with_a_password(tmp_path, monkeypatch):
             machine(tmp_path / "early", "stranger", url)
         (tmp_path / "credentials").write_text(url.replace("http://", "http://anna:pw@").removesuffix("/t.git") + "\n")
         story(tmp_path, url)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+        for name, encrypt in (("plain", False), ("sealed", True)):
+            bare_repository(tmp_path / "srv" / f"{name}.git", "http.receivepack=true")
+            bare_repository(tmp_path / "srv" / f"{name}-fork.git", "http.receivepack=true")
+            base = url.removesuffix("t.git")
+            lazy_story(tmp_path / name, f"{base}{name}.git", f"{base}{name}-fork.git", encrypt=encrypt)
 
 
 def test_git_over_ssh(tmp_path, monkeypatch):
@@ -58,6 +93,18 @@ def test_git_over_ssh(tmp_path, monkeypatch):
             machine(tmp_path / "early", "stranger", url)
         monkeypatch.setenv("GIT_SSH_COMMAND", ssh)
         story(tmp_path, url)
+        for name in ("lazy", "fork"):
+            bare_repository(tmp_path / "srv" / f"{name}.git")
+        base = url.removesuffix("t.git")
+        lazy_story(tmp_path / "lazily", f"{base}lazy.git", f"{base}fork.git")
+
+
+def test_lazy_clones_and_forks_through_an_object_store(tmp_path, monkeypatch):
+    with object_store() as variables:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+        lazy_story(tmp_path, "s3://bucket/lazy", "s3://bucket/fork")
 
 
 def test_a_ceph_object_gateway(tmp_path, monkeypatch):
@@ -66,6 +113,7 @@ def test_a_ceph_object_gateway(tmp_path, monkeypatch):
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
         story(tmp_path, "s3://bucket/shop")
+        lazy_story(tmp_path / "lazily", "s3://bucket/lazy", "s3://bucket/fork")
         quota_and_clock(tmp_path, "s3://bucket/full")
         monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
         with pytest.raises(RemoteFailed, match="access key"):

@@ -373,6 +373,48 @@ def test_objects_that_a_killed_git_left_half_written_do_not_stop_a_push(laptop, 
     assert not list(Path(laptop.store_path, "remotes").glob("**/tmp_obj_*"))
 
 
+@pytest.mark.parametrize("url", ["git", "encrypted git"], indirect=True)
+@pytest.mark.parametrize("lazy", [True, False])
+def test_locks_that_a_killed_git_left_stop_no_pull_and_no_push(tmp_path, laptop, url, lazy):
+    with joined(tmp_path, "desk", url, lazy=lazy) as desk:
+        for number, ws in enumerate((laptop, desk)):
+            (spool,) = Path(ws.store_path, "remotes").iterdir()
+            for name in ("shallow", "packed-refs", "HEAD", *(f"refs/chains/{each.name}" for each in spool.glob("refs/chains/*"))):  # fmt: skip
+                put(spool, f"{name}.lock", "")
+            put(Path(laptop.root), "later", str(number))
+            laptop.save(f"later{number}")
+            laptop.push()
+            desk.pull()
+            assert desk.cat(f"laptop:later{number}", "later") == str(number).encode()
+            desk.save(f"of the desk {number}")
+            desk.push()
+            assert not laptop.pull().refused
+        check_store(desk)
+
+
+@pytest.mark.parametrize("url", ["git", "encrypted git"], indirect=True)
+@pytest.mark.parametrize("lazy", [True, False])
+def test_refs_whose_objects_a_kill_left_out_stop_no_pull_and_no_push(tmp_path, laptop, url, lazy):
+    """Git takes what stands for the end of a chain for the end itself, asks for nothing, and then does not find it."""
+    with joined(tmp_path, "desk", url, lazy=lazy) as desk:
+        for number, ws in enumerate((laptop, desk, laptop, desk)):
+            desk.push()
+            laptop.pull()
+            for objects in Path(ws.store_path, "remotes").glob("*/objects/[0-9a-f][0-9a-f]"):
+                shutil.rmtree(objects)
+            if number < 2:
+                put(Path(laptop.root), "later", str(number))
+                laptop.save(f"later{number}")
+                laptop.push()
+            assert not laptop.pull().refused
+            assert not desk.pull().refused
+            assert desk.cat("laptop:s1", "only1") == b"1" * 1000
+            put(Path(desk.root), "mine", str(number))
+            desk.save(f"of the desk {number}")
+        assert desk.push().checkpoints
+        check_store(desk)
+
+
 # -- on the command line ----------------------------------------------------------------------------
 
 
