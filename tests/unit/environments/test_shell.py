@@ -37,13 +37,14 @@ def ends(pid: int) -> bool:
 
 
 class Clock:
-    """A clock by which a command is beyond its time as soon as a file has something in it."""
+    """A clock by which a command is beyond its time as soon as a file has something in it, but not before it began."""
 
     def __init__(self, file: Path) -> None:
-        self._file = file
+        self._file, self._asked = file, False
 
     def monotonic(self) -> float:
-        ahead = self._file.exists() and self._file.stat().st_size
+        ahead = self._asked and self._file.exists() and self._file.stat().st_size
+        self._asked = True
         return time.monotonic() + (3600 if ahead else 0)
 
 
