@@ -25,6 +25,7 @@ BY_DESIGN = {
     "test_turns.py::test_what_changes_after_an_agent_was_killed_is_not_its_work[watched]": _WATCHER,
     "tests/watch/": _WATCHER,
     "test_idle_push.py::": _WATCHER,
+    "test_lazy.py::test_a_watcher_leaves_the_network_to_its_client": _WATCHER,
     "test_worktrees.py::test_a_watched_project_leaves_the_worktree_out_too": _WATCHER,
     "test_leaving.py::test_uninstall_ends_watchers": _WATCHER,
     "test_leaving.py::test_one_line_says_when_it_was_saved_and_counts_changes_where_a_watcher_knows_them": _WATCHER,
