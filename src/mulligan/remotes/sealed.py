@@ -81,7 +81,7 @@ class Sealed:
         if data is None:
             raise KeyMissing(
                 f"Your key is not among those that open {self.remote.name}. Nothing was sent.",
-                hint=f"Ask a member: mulligan remote member add {self.remote.name} {member.recipient}",
+                hint=f"Ask a member: mulligan remote member add NAME {member.recipient}",
             )
         found = member.unwrap(data)
         # A storage could offer a key of its own, and read all that is sent: it does not know the one that was used first.

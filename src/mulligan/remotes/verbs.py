@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from mulligan.errors import GitMissing, MulliganError, NothingSaved, RemoteDamaged, RemoteFailed, UserError
 from mulligan.remotes.protocol import is_machine_name
-from mulligan.remotes.pull import PulledReport, Puller
 from mulligan.remotes.push import Pushed, Pusher, difference
 from mulligan.remotes.records import LastPush, RemoteNote, RemoteRecords
 from mulligan.remotes.spool import Spool
@@ -26,6 +25,7 @@ from mulligan.timeline.store import Store
 if TYPE_CHECKING:
     from mulligan.engine.workspace import Workspace
     from mulligan.remotes.bucket import Bucket
+    from mulligan.remotes.pull import PulledReport
     from mulligan.remotes.sealed import Sealed
     from mulligan.remotes.storage import Storage
     from mulligan.remotes.survey import RemoteCheck
@@ -175,6 +175,8 @@ class Remotes:
 
         A lazy clone gets their rows; with `everything`, it gets all contents too and is lazy no more.
         """
+        from mulligan.remotes.pull import Puller
+
         remote = self.find(name)
         with self._opened(remote, "pull") as (workspace, store, storage):
             puller = Puller(store, storage, storage.spool.objects, remote.name, partial(_writing, workspace))
@@ -185,6 +187,8 @@ class Remotes:
 
     def fetch(self, rows: Iterable[int]) -> None:
         """Brings the contents of checkpoints that are only listed here, verified; raises RemoteFailed in plain words."""
+        from mulligan.remotes.pull import Puller
+
         groups: dict[tuple[str, str], set[str]] = {}
         with self._workspace.bench.needing() as found:
             copies, wanted = RemoteRecords(found).pulled(), set(rows)

@@ -165,6 +165,8 @@ def test_the_command_line_shows_the_story_of_another_machine(tmp_path, url, lapt
     asked = cli(*words, "--story", "--remote", "-n", "1", **where)
     assert "now the tests" in asked.stdout
     assert "add a page" not in asked.stdout
+    none = cli(*words, "--story", "--remote", "--grep", "no such words", **where)
+    assert "No prompt to show." in none.stderr
     refused = cli(*words, "--remote", "--since", "yesterday", **where)
     assert refused.returncode == 2
     assert "--remote lists all checkpoints" in refused.stderr

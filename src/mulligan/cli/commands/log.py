@@ -52,9 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 class Story(NamedTuple):
-    """The work of agents, prompt by prompt."""
+    """The work of agents, prompt by prompt; `elsewhere` says that a remote was asked."""
 
     chapters: list[Chapter]
+    elsewhere: bool = False
 
 
 class LogPage(NamedTuple):
@@ -84,7 +85,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         return Result(rows, lambda: {"checkpoints": rows})
     if args.story:
         chapters = _told(context, args, typed, bounds)
-        return Result(Story(chapters), lambda: {"story": [chapter.to_dict() for chapter in chapters]})
+        return Result(
+            Story(chapters, args.remote is not None), lambda: {"story": [chapter.to_dict() for chapter in chapters]}
+        )
     found = _found(context, args, typed, bounds)
     listed = found if context.json or args.kind or args.graph else _without_safety(context, found)
     folded = len(found) - len(listed)
@@ -163,7 +166,7 @@ def _tell(context: Context, story: Story) -> None:
     from mulligan.present.story import story_lines
 
     if not story.chapters:
-        known = context.workspace.agent_events(limit=1)
+        known = story.elsewhere or context.workspace.agent_events(limit=1)
         context.note(
             "No prompt to show." if known else "No events of an agent yet. Install its hooks: mulligan install"
         )
