@@ -171,6 +171,7 @@ class History:
         self.machines = [Machine(place, f"m{number}") for number in range(count)]
         self.tokens = 0
         self.made: dict[str, frozenset[str]] = {}  # by checkpoint: what its machine had forgotten when it was made
+        self.first: dict[str, set[str]] = {}  # by checkpoint: the files that it held when it was made
         self.story: list[str] = []
         self.wrong: list[str] = []
         self.fetched = 0
@@ -222,6 +223,7 @@ class History:
             if name not in machine.saved:
                 machine.saved[name] = contents(ws, each)
                 self.made[name] = frozenset(machine.applied)
+                self.first[name] = set(machine.saved[name])
 
     def _push(self, machine: Machine) -> None:
         with self.killer.armed(self.random):
@@ -343,8 +345,8 @@ class History:
             notes = [note.what for note in RemoteRecords(store).forgotten()]
         for each in ws.log():
             if each.machine:
-                # Of a row whose contents are on the remote, the names that it shows.
-                held = contents(ws, each) if not each.held_by else each.files_changed
+                # Of a row whose contents are on the remote, the names that it shows, but for those that it says were deleted.
+                held = contents(ws, each) if not each.held_by else self.first[each.id].intersection(each.files_changed)
                 for what in notes:
                     if what.path in held and what.id not in self.made[each.id]:
                         self.wrong.append(
