@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mulligan.errors import UserError
 from mulligan.history.filters import context_of
-from mulligan.history.redaction import redact
 from mulligan.model.checkpoint import moment
 from mulligan.model.event import BEFORE, ENDED, RecordedEvent, names_path
+from mulligan.scan.secrets import redact
 from mulligan.timeline.notices import recent_notices
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mulligan.diff.lines import is_binary
 from mulligan.history.filters import Filters, context_of, keeps_entry, parse_filters
 from mulligan.history.origins import AGENT, YOU, Origin, Origins
-from mulligan.history.redaction import redact
 from mulligan.model.event import BEFORE, ENDED, PROMPT, RecordedEvent, Turn
 from mulligan.model.objects import BLOB, EMPTY_TREE, MODE_DIR, MODE_LINK, Change
 from mulligan.model.paths import to_text
+from mulligan.scan.secrets import redact
 from mulligan.timeline.trees import Trees
 
 if TYPE_CHECKING:

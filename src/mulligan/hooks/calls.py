@@ -50,7 +50,7 @@ def words_of(arguments: Any, directory: str) -> tuple[str, ...]:
         command = " ".join(word for word in command if isinstance(word, str))
     if not isinstance(command, str) or "*** Begin Patch" in command:
         return ()
-    from mulligan.history.redaction import redact
+    from mulligan.scan.secrets import redact
 
     found = dict.fromkeys(_paths(redact(command[:_LONGEST_COMMAND]), directory.rstrip("/") + "/"))
     return tuple(found)[:_MOST]
@@ -71,7 +71,7 @@ _TELLING = "command file_path filePath path notebook_path pattern query url desc
 
 def summary(given: Any, directory: str = "", longest: int = LONGEST) -> str:
     """Returns the telling part of what was asked, on one line, cut, with secrets taken out; paths below a directory without it."""
-    from mulligan.history.redaction import redact
+    from mulligan.scan.secrets import redact
 
     text = _telling(given)[: longest * 20]
     if directory:

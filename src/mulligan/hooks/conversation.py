@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mulligan.errors import UserError
-from mulligan.history.redaction import LEFT_OUT, redact
 from mulligan.hooks.clients import CLIENTS
 from mulligan.model.checkpoint import Checkpoint
 from mulligan.model.event import AgentEvent
 from mulligan.safefs.userfile import read_user_part, write_private_file
-from mulligan.scan.secrets import secret_name
+from mulligan.scan.secrets import LEFT_OUT, redact, secret_name
 
 NAME = "conversation"
 #: Of what was said since the last checkpoint, the newest part.

@@ -17,26 +17,9 @@ GIB = 1 << 30
 
 # Rebuilt by one command and often larger than the project: not captured unless the user's own config says so.
 DEFAULT_EXCLUDED_DIRECTORIES = (
-    "node_modules",
-    ".venv",
-    "venv",
-    "__pycache__",
-    ".tox",
-    ".nox",
-    ".mypy_cache",
-    ".pytest_cache",
-    ".ruff_cache",
-    ".hypothesis",
-    ".gradle",
-    ".terraform",
-    ".direnv",
-    ".hg",
-    ".svn",
-    ".bzr",
-    ".jj",
+    *("node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".pytest_cache", ".ruff_cache"),
+    *(".hypothesis", ".gradle", ".terraform", ".direnv", ".hg", ".svn", ".bzr", ".jj"),
 )
-
-
 _SPECIAL = r"([\\*?\[\]!# ])"
 
 

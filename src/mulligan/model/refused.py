@@ -5,27 +5,8 @@ from __future__ import annotations
 import os
 
 # Not /mnt, /opt or /srv: a container may have its one project there.
-_SYSTEM = frozenset(
-    "/" + name
-    for name in [
-        "bin",
-        "boot",
-        "dev",
-        "etc",
-        "home",
-        "lib",
-        "lib32",
-        "lib64",
-        "proc",
-        "root",
-        "run",
-        "sbin",
-        "sys",
-        "usr",
-        "var",
-        "Users",
-    ]
-)
+_NAMES = "bin boot dev etc home lib lib32 lib64 proc root run sbin sys usr var Users"
+_SYSTEM = frozenset("/" + name for name in _NAMES.split())
 _USER_DIRECTORIES = ("Desktop", "Documents", "Downloads")
 
 

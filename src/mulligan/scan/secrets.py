@@ -12,6 +12,10 @@ Decided on purpose:
 - `*.pem` and `*.key` are, unless the rest of the name says public, certificate bundle, slides or translation;
 - Terraform state is, since it holds every generated password in plain text;
 - `tokens.json` is not (design tokens), nor `auth.json` below the root (translations), nor a chart's `templates/secrets.yaml`.
+
+`redact` leaves secrets out of text: private keys, tokens of known shapes, passwords in addresses, and the values of names that
+say password, token or key. A word too many left out costs nothing there; a secret in a new form is not recognised, which is why
+copies of conversations are bounded and private too.
 """
 
 from __future__ import annotations
@@ -253,3 +257,26 @@ def _lone_token(head: bytes) -> str:
         return ""
     named = re.fullmatch(_NAMED, lines[0])
     return "is nothing but a token" if named and re.fullmatch(TOKENS, named[1]) else ""
+
+
+LEFT_OUT = "[left-out]"
+# Each keeps its first group, if it has one that matched.
+_LEAKS = (
+    r"(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|\Z)",
+    r"(?<![A-Za-z0-9])(?:" + TOKENS.decode() + r"|AKIA[0-9A-Z]{16})",
+    r"(://)[^/\s:@]{1,200}:[^/\s@]{1,200}(?=@)",
+    r"""(?ix)( (?:password|passwd|passphrase|_pass|_pwd|secret|token|api_?key|access_?key|private_?key|secret_?key|credential)s?
+        \\?["']? \s* [=:] \s* (?:bearer\s+)? \\?["']? ) [^\s"',;&|\\]{3,}""",
+    r"(?i)(bearer\s+)[\w.~+/=-]{8,}",
+)
+
+
+def redact(text: str) -> str:
+    """Returns a text with what looks like a secret left out."""
+    for pattern in _LEAKS:
+        text = re.sub(pattern, _left_out, text)
+    return text
+
+
+def _left_out(match: re.Match[str]) -> str:
+    return (match[1] if match.re.groups and match[1] else "") + LEFT_OUT

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from mulligan.errors import MulliganError, UserError
-from mulligan.history.redaction import LEFT_OUT, redact
-from mulligan.scan.secrets import secret_name
+from mulligan.scan.secrets import LEFT_OUT, redact, secret_name
 from mulligan.ui import changes, files
 from mulligan.ui.forks import NOTHING
 from mulligan.ui.timeline import Entry, entries_of
