@@ -260,10 +260,10 @@ def bisect(workspace: Workspace, test: Test, *, good: Ref | None = None, bad: Re
     return Bisecting(workspace, test).run(good, bad)
 
 
-def last_lines(ran: CommandRun, most: int = _LAST_LINES) -> str:
+def last_lines(ran: CommandRun) -> str:
     """Returns the last lines that a command printed, of both outputs."""
     text = (ran.out + (b"\n" if ran.out and not ran.out.endswith(b"\n") else b"") + ran.err).decode("utf-8", "replace")
-    return "\n".join(text.splitlines()[-most:])
+    return "\n".join(text.splitlines()[-_LAST_LINES:])
 
 
 def _state_of(entry: Entry) -> str:

@@ -233,15 +233,10 @@ def plan_lines(plan: RestorePlan, style: Style = PLAIN) -> list[str]:
         (", ".join(totals) or ("no file to change" if plan.git else "nothing to change"))
         + (f", {len(plan.keeps):,} left alone" if plan.keeps else "")
     )
-    return [*lines, *git_lines(plan.git, "git to", style), *keep_lines(plan.keeps)]
+    return [*lines, *git_lines(plan.git, "git to", style), *not_captured_lines(plan.keeps)]
 
 
-def keep_lines(keeps: Iterable[Keep], *, most: int = 5) -> list[str]:
-    """Returns one line per reason for paths that are left as they are."""
-    return not_captured_lines([NotCaptured(keep.path, keep.reason, keep.detail) for keep in keeps], most=most)
-
-
-def not_captured_lines(entries: Iterable[NotCaptured], *, indent: str = "  ", most: int = 5) -> list[str]:
+def not_captured_lines(entries: Iterable[NotCaptured | Keep], *, most: int = 5) -> list[str]:
     """Returns one line per reason: how many, the first few paths, and the detail they share."""
     groups: dict[tuple[str, str], list[str]] = {}
     for entry in entries:
@@ -249,7 +244,7 @@ def not_captured_lines(entries: Iterable[NotCaptured], *, indent: str = "  ", mo
     lines = []
     for (reason, detail), paths in groups.items():
         why = f" ({visible(detail)})" if detail else ""
-        lines.append(f"{indent}{reason}: {some(paths, most)}{why}")
+        lines.append(f"  {reason}: {some(paths, most)}{why}")
     return lines
 
 

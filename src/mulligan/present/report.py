@@ -115,15 +115,15 @@ def _section(title: str, rows: list[str], style: Style) -> list[str]:
     return ["", style("bold", title), *(f"  {row}" for row in rows)] if rows else []
 
 
-def unsaved_rows(document: dict[str, Any], most: int = MOST) -> list[str]:
+def unsaved_rows(document: dict[str, Any]) -> list[str]:
     """Returns what was not saved, one row per reason, and what is saved sealed."""
     groups: dict[str, list[str]] = {}
     for row in document["not_saved"]:
         groups.setdefault(row["reason"], []).append(row["path"])
-    rows = [f"{reason}: {some(paths, most)}" for reason, paths in groups.items()]
-    sealed = [f"saved sealed, as secrets: {some(document['sealed'], most)}"] if document["sealed"] else []
+    rows = [f"{reason}: {some(paths, MOST)}" for reason, paths in groups.items()]
+    sealed = [f"saved sealed, as secrets: {some(document['sealed'], MOST)}"] if document["sealed"] else []
     partial = (
-        [f"partial checkpoints: {some([each[:8] for each in document['partial']], most)}"]
+        [f"partial checkpoints: {some([each[:8] for each in document['partial']], MOST)}"]
         if document["partial"]
         else []
     )
