@@ -34,11 +34,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     """Takes over the history."""
     old = os.path.normpath(os.path.join(context.base, args.old))
     adopted = context.workspace.adopt(old)
-    return Result(adopted, lambda: adopted)
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints whose history this is now."""
-    number = result.value.get("checkpoints")
+    number = adopted.get("checkpoints")
     held = f"  {count(number, 'checkpoint')}" if isinstance(number, int) else ""
-    context.out.line(f"adopted {visible(context.settings.workspace)}{held}")
+    return Result([f"adopted {visible(context.settings.workspace)}{held}"], lambda: adopted)

@@ -38,14 +38,6 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     blamed = context.saved.blame(context.path(args.file))
     if args.format == TRACE:
         record = agent_trace(blamed, context.now(), __version__)
-        return Result(record, lambda: record)
-    return Result(blamed, blamed.to_dict)
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints the lines, or the record."""
+        return Result([json.dumps(record, indent=2)], lambda: record)
     out = context.out
-    if isinstance(result.value, dict):
-        out.line(json.dumps(result.value, indent=2))
-        return
-    out.lines(blame_lines(result.value, now=context.now(), style=out.style, width=out.width))
+    return Result(blame_lines(blamed, now=context.now(), style=out.style, width=out.width), blamed.to_dict)

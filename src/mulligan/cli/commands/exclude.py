@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 
 from mulligan.cli.command import Result
-from mulligan.cli.commands.include import add_arguments, change_scope, render
+from mulligan.cli.commands.include import add_arguments, change_scope
 from mulligan.cli.context import Context
 
-__all__ = ["add_arguments", "render"]
+__all__ = ["add_arguments"]
 USAGE = "exclude [PATTERN...] [--remove]"
 DESCRIPTION = """\
 Leave paths of this workspace out of every later checkpoint.

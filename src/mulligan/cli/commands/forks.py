@@ -8,7 +8,6 @@ import os
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
 from mulligan.cli.context import Context
-from mulligan.forks.record import Fork
 from mulligan.forks.state import ForkState, describe
 from mulligan.forks.verbs import find_fork, remove_fork
 from mulligan.forks.verbs import origin as origin_of
@@ -45,7 +44,9 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     workspace = context.workspace
     found = [describe(workspace, fork) for fork in workspace.forks()]
     origin = origin_of(workspace)
-    return Result((found, origin), lambda: {"forks": [state.to_dict() for state in found], "origin": origin})
+    return Result(
+        _lines(context, found, origin), lambda: {"forks": [state.to_dict() for state in found], "origin": origin}
+    )
 
 
 def _remove(context: Context, args: argparse.Namespace) -> Result:
@@ -66,7 +67,8 @@ def _remove(context: Context, args: argparse.Namespace) -> Result:
         context.note(f"Its branch stays: git branch -D {visible(fork.name)} removes it.")
     left = workspace.forks()
     document = {"forks": [describe(workspace, each).to_dict() for each in left], "removed": fork.to_dict()}
-    return Result(fork, lambda: document)
+    gone = visible(os.path.relpath(fork.directory, context.base))
+    return Result([f"Removed the fork {gone}."], lambda: document)
 
 
 def _work(state: ForkState) -> str:
@@ -77,18 +79,13 @@ def _work(state: ForkState) -> str:
     return ", ".join(said) or "nothing new"
 
 
-def render(context: Context, result: Result) -> None:
-    """Prints one line per fork."""
-    out = context.out
-    if isinstance(result.value, Fork):
-        out.line(f"Removed the fork {visible(os.path.relpath(result.value.directory, context.base))}.")
-        return
-    found, origin = result.value
+def _lines(context: Context, found: list[ForkState], origin: dict[str, str] | None) -> list[str]:
+    """Returns where this project was forked from, and one line per fork."""
+    lines = []
     if origin is not None:
-        out.line(f"This is a fork of {visible(origin['workspace'])}, from {origin['checkpoint'][:8]}.")
+        lines.append(f"This is a fork of {visible(origin['workspace'])}, from {origin['checkpoint'][:8]}.")
     if not found:
-        out.line("No forks. Make one: mulligan fork @ ../try-2")
-        return
+        return [*lines, "No forks. Make one: mulligan fork @ ../try-2"]
     rows = [
         (
             visible(os.path.relpath(state.fork.directory, context.base)),
@@ -99,4 +96,4 @@ def render(context: Context, result: Result) -> None:
         )
         for state in found
     ]
-    out.lines(columns(rows))
+    return [*lines, *columns(rows)]

@@ -31,19 +31,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(context: Context, args: argparse.Namespace) -> Result:
     """Prunes the store."""
+    done = "would be" if args.dry_run else "were"
     if args.remote is not None:
         swept = context.workspace.remotes.collect(args.remote or None, dry_run=args.dry_run)
-        return Result((swept, args.dry_run), swept.to_dict)
+        line = f"{format_size(swept.freed)} in {swept.packs} packs {done} freed; {swept.marked} marked for later"
+        return Result([line], swept.to_dict)
     freed = context.workspace.prune(dry_run=args.dry_run)
-    return Result((freed, args.dry_run), lambda: {"freed_bytes": freed, "dry_run": args.dry_run})
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints how much was freed."""
-    freed, dry_run = result.value
-    if not isinstance(freed, int):
-        context.out.line(
-            f"{format_size(freed.freed)} in {freed.packs} packs {'would be' if dry_run else 'were'} freed; {freed.marked} marked for later"
-        )
-        return
-    context.out.line(f"{format_size(freed)} {'would be' if dry_run else 'were'} freed")
+    return Result([f"{format_size(freed)} {done} freed"], lambda: {"freed_bytes": freed, "dry_run": args.dry_run})

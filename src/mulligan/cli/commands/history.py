@@ -40,36 +40,29 @@ def run(context: Context, _args: argparse.Namespace) -> Result:
     def document() -> dict[str, object]:
         return {"checkpoints": [_plain(each) for each in found], "others": [each.to_dict() for each in others]}
 
-    return Result((found, others), document)
+    return Result([*_commit_lines(found, others), *(_other_lines(others) if others else [])], document)
 
 
-def render(context: Context, result: Result) -> None:
-    """Prints them as a table."""
-    found, others = result.value
-    if found:
-        context.out.line(f"Checkpoints ({len(found)}):")
-        context.out.line()
-        rows = [(_step(each), each.commit[:7], _date(each.when), visible(each.label.message) or "-") for each in found]
-        context.out.lines(columns([("Step", "Hash", "Date", "Message"), *rows]))
-        context.out.line()
-        context.out.line(f"Use 'mulligan architect rollback {_option(found)}' to restore.")
-    else:
-        context.out.line("No checkpoints recorded as commits." if others else "No checkpoints recorded.")
-    if others:
-        _render_others(context, others)
+def _commit_lines(found: list[ListedCommit], others: list[Checkpoint]) -> list[str]:
+    """Returns the commits as a table, and how to go back to one."""
+    if not found:
+        return ["No checkpoints recorded as commits." if others else "No checkpoints recorded."]
+    rows = [(_step(each), each.commit[:7], _date(each.when), visible(each.label.message) or "-") for each in found]
+    table = columns([("Step", "Hash", "Date", "Message"), *rows])
+    then = f"Use 'mulligan architect rollback {_option(found)}' to restore."
+    return [f"Checkpoints ({len(found)}):", "", *table, "", then]
 
 
-def _render_others(context: Context, others: list[Checkpoint]) -> None:
-    context.out.line()
-    context.out.line(f"Other checkpoints, which are no commits ({len(others)}):")
-    context.out.line()
+def _other_lines(others: list[Checkpoint]) -> list[str]:
     rows = [
         (each.short_id, _date(each.created_at.timestamp()), maker(each), visible(words_for(each)))
         for each in others[:_OTHERS]
     ]
-    context.out.lines(columns([("ID", "Date", "From", "What"), *rows]))
-    context.out.line()
-    context.out.line("Use 'mulligan restore ID' to restore one; all of them: mulligan log")
+    table, then = (
+        columns([("ID", "Date", "From", "What"), *rows]),
+        "Use 'mulligan restore ID' to restore one; all of them: mulligan log",
+    )
+    return ["", f"Other checkpoints, which are no commits ({len(others)}):", "", *table, "", then]
 
 
 def _option(found: list[ListedCommit]) -> str:

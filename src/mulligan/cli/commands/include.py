@@ -54,17 +54,8 @@ def change_scope(context: Context, args: argparse.Namespace, which: str) -> Resu
         scoping = scoping._replace(include=tuple(kept)) if which == "include" else scoping._replace(exclude=tuple(kept))
         write_scoping(path, root, scoping)
     document = {"include": list(scoping.include), "exclude": list(scoping.exclude)}
-    return Result((bool(args.patterns), document), lambda: document)
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints both lists, and from when on a change counts."""
-    changed, document = result.value
-    for which, patterns in document.items():
-        words = {"include": "Saved although ignored", "exclude": "Not saved"}[which]
-        if patterns:
-            context.out.line(f"{words}: {', '.join(map(visible, patterns))}")
-    if not any(document.values()):
-        context.out.line("No patterns: ignore rules and your configuration decide.")
-    if changed:
-        context.out.line("This counts from the next save on.")
+    words = {"include": "Saved although ignored", "exclude": "Not saved"}
+    lines = [f"{words[name]}: {', '.join(map(visible, listed))}" for name, listed in document.items() if listed]
+    none = "No patterns: ignore rules and your configuration decide."
+    then = ["This counts from the next save on."] if args.patterns else []
+    return Result([*(lines or [none]), *then], lambda: document)

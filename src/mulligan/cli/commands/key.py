@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
 from mulligan.cli.arguments import UsageError
 from mulligan.cli.command import Result
@@ -54,20 +55,13 @@ def run(context: Context, args: argparse.Namespace) -> Result:
         "keys": [{"key": name, "seals": name == keys.default} for name in keys.names()],
         "missing": keys.default if keys.default and keys.get(keys.default) is None else "",
     }
-    return Result((said, document), lambda: document)
+    return Result([said] if said else _lines(document), lambda: document)
 
 
-def render(context: Context, result: Result) -> None:
-    """Prints what was done, or one line per key."""
-    said, document = result.value
-    out = context.out
-    if said:
-        out.line(said)
-        return
-    for row in document["keys"]:
-        out.line(f"{row['key']}  {'seals and opens' if row['seals'] else 'opens'}")
+def _lines(document: dict[str, Any]) -> list[str]:
+    """Returns one line per key, and where they are."""
+    lines = [f"{row['key']}  {'seals and opens' if row['seals'] else 'opens'}" for row in document["keys"]]
     if document["missing"]:
-        out.line(f"{document['missing']}  missing: bring it back with mulligan key import FILE")
-    if not document["keys"] and not document["missing"]:
-        out.line("There is no key yet; the first secret that is saved makes one.")
-    out.line(f"in {visible(document['directory'])}")
+        lines.append(f"{document['missing']}  missing: bring it back with mulligan key import FILE")
+    none = [] if lines else ["There is no key yet; the first secret that is saved makes one."]
+    return [*lines, *none, f"in {visible(document['directory'])}"]

@@ -36,13 +36,8 @@ def set_paused(context: Context, *, paused: bool) -> Result:
     if before.paused != paused:
         write_scoping(path, root, before._replace(paused=paused))
     document = {"workspace": root, "paused": paused, "changed": before.paused != paused}
-    return Result(document, lambda: document)
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints one line."""
-    where = visible(result.value["workspace"])
-    if result.value["paused"]:
-        context.out.line(f"Paused: hooks of agents record nothing in {where}. To go on: mulligan resume")
-    else:
-        context.out.line(f"Hooks of agents save every step in {where}{'' if result.value['changed'] else ' already'}.")
+    where, already = visible(root), "" if document["changed"] else " already"
+    line = f"Hooks of agents save every step in {where}{already}."
+    if paused:
+        line = f"Paused: hooks of agents record nothing in {where}. To go on: mulligan resume"
+    return Result([line], lambda: document)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import argparse
 
 from mulligan.cli.command import Result
-from mulligan.cli.commands.pause import render, set_paused
+from mulligan.cli.commands.pause import set_paused
 from mulligan.cli.context import Context
 
-__all__ = ["render"]
 USAGE = "resume"
 DESCRIPTION = """\
 Let the hooks of agents save every step in this project again, after `mulligan pause`.

@@ -35,11 +35,5 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     if not 1 <= int(number) <= len(blamed.lines):
         raise UserError(f"{file!r} has {len(blamed.lines)} lines, and no line {number}.", hint=f"mulligan blame {file}")
     line = blamed.lines[int(number) - 1]
-    return Result((blamed.path, line), lambda: {"path": blamed.path, "lines": [line.to_dict()]})
-
-
-def render(context: Context, result: Result) -> None:
-    """Prints what is known of the line."""
-    path, line = result.value
-    out = context.out
-    out.lines(why_lines(path, line, now=context.now(), style=out.style, width=out.width))
+    shown = why_lines(blamed.path, line, now=context.now(), style=context.out.style, width=context.out.width)
+    return Result(shown, lambda: {"path": blamed.path, "lines": [line.to_dict()]})
