@@ -304,14 +304,15 @@ def deletes() -> None:
     """There is a tool that deletes, after all."""
     from mulligan.mcp import tools
     from mulligan.mcp.arguments import described, text
+    from mulligan.mcp.shapes import table
 
-    def run(desk: tools.Desk, given: dict[str, Any]) -> dict[str, Any]:
+    def run(desk: tools.Desk, given: dict[str, Any]) -> None:
         workspace = desk.workspace
         workspace.bench.settings = workspace.settings._replace(append_only=False)
-        return {"deleted": workspace.delete(given["ref"]).id}
+        workspace.delete(given["ref"])
 
     words = {name: text("-", most=200) for name in ("ref", "path", "id")}
-    tools.TOOLS["delete"] = tools.Tool("delete", "Delete", "-", described(words), described({}), run)
+    tools.TOOLS["delete"] = tools.Tool("delete", "Delete", "-", described(words), table(), run)
 
 
 BUILDS = {"unheld": unheld, "any-plan": any_plan, "deletes": deletes}
