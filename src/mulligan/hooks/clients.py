@@ -133,7 +133,9 @@ CLIENTS: dict[str, AgentClient] = {
         AgentClient("qwen", reads=_GEMINI_READS, project="QWEN_PROJECT_DIR", hears=True),
         AgentClient("droid", project="FACTORY_PROJECT_DIR"),
         AgentClient("openhands", reads=_words("finish think task_tracker"), project="OPENHANDS_PROJECT_DIR"),
-        AgentClient("vibe", _VIBE, _words("read_file grep list_dir todo")),
+        AgentClient(
+            "vibe", _VIBE, _words("read_file grep list_dir todo vibe.todo file_system.read_file file_system.grep")
+        ),
         AgentClient("aider", _OURS, frozenset(), answer=PLAIN, event_key="event"),
         AgentClient("git", _OURS, frozenset(), answer=PLAIN, event_key="event"),
     )

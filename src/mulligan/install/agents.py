@@ -395,7 +395,6 @@ AGENTS: dict[str, Agent] = {
             "Mistral Vibe",
             (_vibe(".vibe/hooks.toml"),),
             (_vibe(".vibe/hooks.toml"),),
-            read=True,
             does="every tool call is a checkpoint",
         ),
         Agent(

@@ -180,3 +180,11 @@ def test_silence_and_sentences_are_in_the_form_that_the_client_reads(agent):
     before = next(event for event in calls if event.event.kind == "before")
     asked = json.loads(rendered(agent, before, Reply(ask="sure?")))
     assert "ask" in json.dumps(asked) and "sure?" in json.dumps(asked)
+
+
+@pytest.mark.parametrize(("tool", "recorded"), [("file_system.bash", True), ("vibe.todo", False)])
+def test_vibe_names_its_tools_with_their_group(tool, recorded, tmp_path):
+    """As Mistral Vibe 3.0.2 sent it, shortened."""
+    payload = {"hook_event_name": "pre_tool", "session_id": "909a", "tool_name": tool, "tool_call_id": "call_1"}
+    event = understand(CLIENTS["vibe"], {**payload, "tool_input": {}}, directory=str(tmp_path)).event
+    assert (event is not None) == recorded
