@@ -42,17 +42,23 @@ class Copier:
         """Whether a reflink is worth a try: none has failed yet."""
         return self._clones
 
-    def clone(self, source: int, target: int) -> bool:
-        """Makes an open, empty file a reflink of another; returns whether that was possible."""
+    def clone(self, source: int, target: Directory, name: bytes) -> int:
+        """Makes a new file a reflink of an open one; returns its descriptor, to read, or -1 where that is not possible."""
         if not self._clones:
-            return False
+            return -1
         try:
-            syscalls.calls.clone(source, target)
+            syscalls.calls.clone(source, name, dir_fd=target.fd)
+        except FileExistsError:
+            raise
         except OSError:
             self._clones = False  # another disk, or a file system without reflinks: the next file fails the same way
-            return False
+            return -1
         self.shared = True
-        return True
+        try:
+            return target.open_file(name)
+        except PermissionError:  # of another owner, whose bits it has: a copy is written instead
+            target.unlink(name)
+            return -1
 
     def count(self) -> None:
         """Counts a file, and reports how many there are."""
@@ -67,7 +73,7 @@ class Copier:
         except OSError as error:
             if error.errno in FULL:
                 raise
-            self.left_out.append((path, os.strerror(error.errno or 0)))
+            self.left_out.append((path, error.strerror or str(error)))
 
     def _copy(self, source: Directory, target: Directory, name: bytes, path: str) -> None:
         try:
@@ -86,19 +92,20 @@ class Copier:
 
     def _file(self, source: Directory, target: Directory, name: bytes) -> None:
         with source.reading(name) as old:
+            found, new = os.fstat(old), -1
             try:
-                new = target.create(name)
-            except FileExistsError:
-                return
-            try:
-                found = os.fstat(old)
-                if not self.clone(old, new):
+                new = self.clone(old, target, name)
+                if new < 0:
+                    new = target.create(name)
                     while chunk := syscalls.calls.read(old, CHUNK):
                         write_all(new, chunk)
                 syscalls.calls.fchmod(new, stat.S_IMODE(found.st_mode))
                 syscalls.calls.utime(new, ns=(found.st_atime_ns, found.st_mtime_ns))
+            except FileExistsError:
+                return
             finally:
-                syscalls.calls.close(new)
+                if new >= 0:
+                    syscalls.calls.close(new)
         self.count()
 
     def _directory(self, source: Directory, target: Directory, name: bytes, path: str) -> None:

@@ -85,11 +85,15 @@ class Filling:
         return below
 
     def _file(self, directory: Directory, path: bytes, entry: TreeEntry, seen: _LiveDirectory) -> None:
-        fd, _ = directory.made(entry.name, self._permissions.of(join(path, entry.name), entry.mode))
+        same, mode = seen.find(entry), self._permissions.of(join(path, entry.name), entry.mode)
+        fd = seen.cloned(entry.name, same, directory, self._copier) if same is not None else -1
+        if is_written := fd < 0:
+            fd, _ = directory.made(entry.name, mode)
         try:
-            same = seen.find(entry)
-            if same is None or not seen.cloned(entry.name, same, fd, self._copier):
+            if is_written:
                 self._write(fd, entry.oid)
+            else:
+                syscalls.calls.fchmod(fd, mode)
             if same is not None:
                 syscalls.calls.utime(fd, ns=(same.mtime_ns, same.mtime_ns))
         finally:
@@ -155,22 +159,24 @@ class _LiveDirectory:
             found = self._live.scan.memory_of(join(self._path, entry.name))[0] or found
         return found if git_mode(found.mode) == entry.mode and not found.is_unproven else None
 
-    def cloned(self, name: bytes, expected: Stat, fd: int, copier: Copier) -> bool:
-        """Makes an open, empty file a reflink of a file here, if that is still what the scan saw."""
+    def cloned(self, name: bytes, expected: Stat, target: Directory, copier: Copier) -> int:
+        """Makes a reflink of a file here, if that is still what the scan saw; returns its descriptor, -1 where it did not."""
         if self._live is None or not copier.may_clone:
-            return False
+            return -1
         try:
             if self._opened is None:
                 self._opened = self._live.root.descend(self._path)
             with self._opened.reading(name) as source:
-                if not self._is_proven(name) or not _is_as(source, expected) or not copier.clone(source, fd):
-                    return False
-                if _is_as(source, expected):
-                    return True
-                syscalls.calls.ftruncate(fd, 0)  # it changed under the copy: the store has the right bytes
-                return False
+                if not self._is_proven(name) or not _is_as(source, expected):
+                    return -1
+                fd = copier.clone(source, target, name)
+                if fd < 0 or _is_as(source, expected):
+                    return fd
+                syscalls.calls.close(fd)
+                target.unlink(name)  # it changed under the copy: the store has the right bytes
         except OSError:
-            return False  # gone or closed to us since the scan: the store has it
+            pass  # gone or closed to us since the scan: the store has it
+        return -1
 
     def _is_proven(self, name: bytes) -> bool:
         """Whether stat fields prove a file unchanged since the scan: it was not too young for that."""

@@ -34,11 +34,6 @@ class GitPosition(NamedTuple):
         """Whether HEAD names a commit and no branch."""
         return self.ref is None
 
-    @property
-    def unborn(self) -> bool:
-        """Whether HEAD names a branch that has no commit yet."""
-        return self.ref is not None and not self.commit
-
     def same_head(self, other: GitPosition) -> bool:
         """Returns whether HEAD says the same and means the same commit."""
         return (self.ref, self.commit) == (other.ref, other.commit)

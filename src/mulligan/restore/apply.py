@@ -21,8 +21,8 @@ from mulligan.model.plan import Action, Keep
 from mulligan.restore.place import Handles, is_absence, is_shared, reads_back, stands, sync_names
 from mulligan.restore.reach import BUSY, Locked, RestoreOutcome, lock_again, reason_of
 from mulligan.restore.stage import Layout, Stage, aside_name, temporary_name
-from mulligan.safefs.directory import NO_FLAGS, Directory
-from mulligan.safefs.errors import EXHAUSTED, FULL
+from mulligan.safefs.directory import EXHAUSTED, NO_FLAGS, Directory
+from mulligan.safefs.errors import FULL
 from mulligan.scan.cache import Stat
 
 # Removes a name from a directory of the workspace, now or later; the number is its size.

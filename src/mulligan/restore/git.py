@@ -19,6 +19,7 @@ from mulligan.model.gitposition import GitMove, GitPosition, GitRecord
 from mulligan.model.objects import BLOB
 from mulligan.model.plan import Keep
 from mulligan.model.policy import Settings
+from mulligan.safefs.directory import ABSENT
 from mulligan.timeline.commits import Entry
 from mulligan.timeline.journal import Journal
 from mulligan.timeline.read_commits import read_record
@@ -34,7 +35,6 @@ from mulligan.usergit.status import staged_paths
 _LARGEST_INDEX = 10 << 20
 _NOTHING_STAGED = "Nothing staged was recorded with this checkpoint, so nothing will be staged."
 # Nothing is there, or not a directory of git's: looking again would not help.
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def to_record(settings: Settings) -> tuple[GitRecord | None, str]:
     """Returns what a checkpoint keeps of where git stands: nothing where there is no repository, and why where it cannot be read."""
     with noticing() as troubles, users_repository(settings) as repo:
         if repo is None:
-            refused = next((error for error in troubles if error.errno not in _ABSENT), None)
+            refused = next((error for error in troubles if error.errno not in ABSENT), None)
             return None, f"The repository cannot be looked at ({refused.strerror})." if refused is not None else ""
         record = read_position(repo)
     problem = record.position.problem
@@ -136,7 +136,7 @@ def _own_repository(settings: Settings) -> Repository | None:
                 return repo
         if repo is not None:
             repo.close()
-        refused = [error for error in troubles if error.errno not in _ABSENT]
+        refused = [error for error in troubles if error.errno not in ABSENT]
         lasting = [error for error in refused if error.errno != errno.EACCES]
         if last and lasting:
             raise lasting[0]

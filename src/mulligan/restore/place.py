@@ -21,7 +21,15 @@ from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import covers, join, parent_of
 from mulligan.model.plan import Action, Node
 from mulligan.safefs import syscalls
-from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, SpelledDirectory, fair_share_of_files
+from mulligan.safefs.directory import (
+    ABSENT,
+    CHUNK,
+    READ_FLAGS,
+    Directory,
+    NotRegular,
+    SpelledDirectory,
+    fair_share_of_files,
+)
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.safefs.platform import HERE
 from mulligan.scan.cache import Stat
@@ -29,7 +37,7 @@ from mulligan.scan.cache import Stat
 _OPEN_FEWEST, _OPEN_MOST = 16, 1024
 _WAY = 8
 _SYNC_EACH = 16
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+_SOCKET = frozenset({errno.ENXIO, errno.EOPNOTSUPP})  # what Linux and macOS say where one stands
 
 
 class Handles:
@@ -127,7 +135,7 @@ def is_shared(status: os.stat_result) -> bool:
 
 def is_absence(error: OSError) -> bool:
     """Returns whether an error says that no such directory stands there (any more), or a link in its place."""
-    return error.errno in _ABSENT
+    return error.errno in ABSENT
 
 
 def stands(directory: Directory, name: bytes, node: Node | None, seen: Stat | None = None) -> bool:
@@ -160,7 +168,7 @@ def reads_back(directory: Directory, name: bytes, node: Node | None, inode: int 
     except PermissionError:
         return False
     except OSError as error:
-        if not is_absence(error) and error.errno != errno.ENXIO:  # which a socket says that was put in its place
+        if not is_absence(error) and error.errno not in _SOCKET:
             raise
         return False
     try:

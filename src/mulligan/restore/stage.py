@@ -22,7 +22,7 @@ from mulligan.model.paths import fold, parent_of, to_text
 from mulligan.model.plan import Action, for_themselves
 from mulligan.restore.place import Handles, is_absence, sync_names
 from mulligan.safefs import syscalls
-from mulligan.safefs.attributes import attribute_names, copy_attribute, copy_owner, owner_of, plain_owner
+from mulligan.safefs.attributes import attribute_names, copy_attribute, owner_of, plain_owner
 from mulligan.safefs.directory import Directory, write_all
 from mulligan.safefs.durable import sync, sync_filesystem
 from mulligan.safefs.errors import FULL
@@ -310,7 +310,7 @@ class Stager:
         if not stat.S_ISREG(os.fstat(old).st_mode):
             return
         if owner_of(old) != owner_of(fd):
-            self._noting(path, "its owner", lambda: copy_owner(old, fd))
+            self._noting(path, "its owner", lambda: syscalls.calls.fchown(fd, *owner_of(old)))
         names: list[str] = []
         self._noting(path, "its attributes", lambda: names.extend(attribute_names(old)))
         for each in names:

@@ -14,6 +14,8 @@ from mulligan.safefs import syscalls
 from mulligan.safefs.directory import Directory
 from mulligan.safefs.platform import HERE
 
+_NO_ATTRIBUTES = frozenset({errno.ENOTSUP, errno.EOPNOTSUPP})  # one number on Linux, two on macOS
+
 
 def owner_of(fd: int) -> tuple[int, int]:
     """Returns user and group of an open file."""
@@ -24,31 +26,25 @@ def owner_of(fd: int) -> tuple[int, int]:
 def plain_owner(directory: Directory, name: bytes) -> tuple[int, int] | None:
     """Returns user and group of a name that has no extended attributes, in two calls; None where it has some, or that is unknown."""
     try:
-        status = directory.stat(name)
-        beneath = os.fsencode(HERE.path_of(directory.fd)) + b"/" + name
-        if HERE.listxattr(beneath, follow_symlinks=False):
+        status, home = directory.stat(name), os.fsencode(HERE.path_of(directory.fd))
+        if HERE.can.xattr and (not home or HERE.listxattr(home + b"/" + name, follow_symlinks=False)):
             return None
     except OSError as error:
-        if error.errno != errno.EOPNOTSUPP:
+        if error.errno not in _NO_ATTRIBUTES:
             return None
     return status.st_uid, status.st_gid
-
-
-def copy_owner(original: int, copy: int) -> None:
-    """Gives an open file the user and group of another."""
-    syscalls.calls.fchown(copy, *owner_of(original))
 
 
 def attribute_names(original: int) -> list[str]:
     """Returns the names of an open file's extended attributes, none where the file system has no such thing."""
     try:
-        return HERE.listxattr(HERE.path_of(original))
+        return HERE.listxattr(HERE.path_of(original) or original)
     except OSError as error:
-        if error.errno != errno.EOPNOTSUPP:
+        if error.errno not in _NO_ATTRIBUTES:
             raise
         return []
 
 
 def copy_attribute(original: int, copy: int, name: str) -> None:
     """Gives an open file one extended attribute of another."""
-    syscalls.calls.setxattr(copy, name, HERE.getxattr(HERE.path_of(original), name))
+    syscalls.calls.setxattr(copy, name, HERE.getxattr(HERE.path_of(original) or original, name))

@@ -22,16 +22,24 @@ from mulligan.safefs.platform import HERE
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # O_NONBLOCK: opening a FIFO that was swapped in for a file must not hang.
 READ_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+IN_CLOUD = "its content is only in the cloud"
 CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 CHUNK = 1 << 20
 _MARK, _LONGEST_MARK = "user.mulligan.workspace", 64
 # What NFS, 9p and older FUSE servers answer to a rename with flags, and what stands in the way of a hard link.
+EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})  # of this process, not of a file
+ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})  # it was removed, or swapped for something else
 NO_FLAGS = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP})
-_NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+NO_LINK = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 
 
 class NotRegular(OSError):
     """What stands at the name is not a regular file (any more)."""
+
+
+def is_in_cloud(st: os.stat_result) -> bool:
+    """Returns whether the content of a file or directory is only in the cloud: to read it would download it."""
+    return bool(HERE.dataless and st.st_flags & HERE.dataless)  # type: ignore[attr-defined] # only where systems have it
 
 
 class Directory:
@@ -138,9 +146,10 @@ class Directory:
     def open_file(self, name: bytes) -> int:
         """Opens a regular file for reading, for a caller that closes it later; raises NotRegular for anything else."""
         fd = syscalls.calls.open(name, READ_FLAGS, dir_fd=self.fd)
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        found = os.fstat(fd)
+        if not stat.S_ISREG(found.st_mode) or is_in_cloud(found):
             syscalls.calls.close(fd)
-            raise NotRegular(name)
+            raise OSError(errno.ENODATA, IN_CLOUD) if is_in_cloud(found) else NotRegular(name)
         return fd
 
     def read(self, name: bytes, *, limit: int | None = None) -> bytes:
@@ -209,7 +218,7 @@ class Directory:
         try:
             syscalls.calls.link(name, new, src_dir_fd=self.fd, dst_dir_fd=there.fd, follow_symlinks=False)
         except OSError as error:
-            if error.errno not in _NO_LINK:
+            if error.errno not in NO_LINK:
                 raise
             # RACE: where a file system has neither flags nor links, a file made right after this look is replaced.
             if there.exists(new):

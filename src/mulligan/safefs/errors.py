@@ -11,10 +11,10 @@ import errno
 import os
 
 from mulligan.errors import DurabilityLost, MulliganError, NoRoom, StoreError, UserError
+from mulligan.safefs.directory import EXHAUSTED
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 
 
 def out_of_memory() -> MulliganError:

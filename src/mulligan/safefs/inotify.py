@@ -62,23 +62,28 @@ class Notice(NamedTuple):
     name: bytes
 
 
-class Inotify:
-    """One queue of notices."""
+class _Opened:
+    """A descriptor, which a workspace that was dropped without `close` gives back all the same: there are few of them."""
 
-    def __init__(self) -> None:
-        """Opens the queue; OSError where the system has none, or no more."""
-        self.fd = checked(HERE.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
+    fd = -1
 
     def close(self) -> None:
-        """Ends it and all its watches; again is harmless."""
+        """Ends it, and what depends on it; again is harmless."""
         fd, self.fd = self.fd, -1
         if fd >= 0:
             os.close(fd)
 
     def __del__(self) -> None:
-        # A workspace that was dropped without `close` gives its queue back all the same: there are few of them.
-        with suppress(AttributeError, OSError):
+        with suppress(OSError):
             self.close()
+
+
+class Inotify(_Opened):
+    """One queue of notices."""
+
+    def __init__(self) -> None:
+        """Opens the queue; OSError where the system has none, or no more."""
+        self.fd = checked(HERE.libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC))
 
     def watch(self, fd: int, what: int = OF_DIRECTORIES) -> int:
         """Watches what an open descriptor stands for; returns the number of the watch, the same for the same inode."""
@@ -128,14 +133,14 @@ def unwatchable(directory: Directory) -> str:
     return f"changes on this kind of file system ({kind:#x}) are not all announced"
 
 
-class Mounts:
+class Mounts(_Opened):
     """Tells when something was mounted or unmounted in a directory; the kernel announces that here and nowhere else."""
 
     def __init__(self, directory: str) -> None:
         self._inside = os.fsencode(directory).rstrip(b"/") + b"/"
-        self._fd = os.open(f"{HERE.proc}/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
+        self.fd = os.open(f"{HERE.proc}/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC)
         self._poll = select.poll()
-        self._poll.register(self._fd, select.POLLPRI)
+        self._poll.register(self.fd, select.POLLPRI)
         self._poll.poll(0)
         self._known = self._list()
 
@@ -147,23 +152,13 @@ class Mounts:
         return before != self._known
 
     def _list(self) -> list[bytes]:
-        os.lseek(self._fd, 0, os.SEEK_SET)
+        os.lseek(self.fd, 0, os.SEEK_SET)
         parts = []
-        while part := os.read(self._fd, 1 << 16):
+        while part := os.read(self.fd, 1 << 16):
             parts.append(part)
         rows = [line.split(b" ") for line in b"".join(parts).splitlines()]
         inside = self._inside
         return [b" ".join(row[:6]) for row in rows if len(row) > 5 and (_plain(row[4]) + b"/").startswith(inside)]
-
-    def __del__(self) -> None:
-        with suppress(AttributeError, OSError):
-            self.close()
-
-    def close(self) -> None:
-        """Ends it; again is harmless."""
-        fd, self._fd = self._fd, -1
-        if fd >= 0:
-            os.close(fd)
 
 
 def _plain(escaped: bytes) -> bytes:

@@ -24,7 +24,7 @@ _NOTE = 64
 # One who asks rarely loses to those who come and go: at 50 ms, of six processes at work one waited for 20 s and got nothing.
 _LONGEST_PAUSE = 0.01
 _held: set[int] = set()
-_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EBADF, errno.EINVAL)
 
 
 class exclusive:  # noqa: N801 - used like a function; as a generator it took as long as the calls inside

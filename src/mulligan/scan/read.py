@@ -26,7 +26,7 @@ from mulligan.model.objects import BLOB, object_id
 from mulligan.model.paths import join
 from mulligan.safefs import syscalls
 from mulligan.safefs.clock import SECOND, let_writes_end, pass_coarse_tick, pass_time, stamping_clock, tick_began
-from mulligan.safefs.directory import CHUNK, READ_FLAGS, Directory, NotRegular, read_all
+from mulligan.safefs.directory import ABSENT, CHUNK, EXHAUSTED, READ_FLAGS, Directory, NotRegular, is_in_cloud, read_all
 from mulligan.scan.cache import NO_DIRECTORY, STAT, DirectoryRecord, Missed, Stat, can_be_remembered, unproven
 from mulligan.scan.ignore import IgnoreRules
 from mulligan.scan.scope import IGNORE_FILE, Listing, Scope, database_groups
@@ -41,10 +41,6 @@ _LONGEST_WRITE = 600_000_000_000
 _MOST_LOOKS = 25
 # Where a tick is a second long, a scan waits for as long as this in all; what changes in each of them is moving.
 _PATIENCE = 4 * SECOND
-# Not a property of the file but of this process: no finding, an error.
-FATAL = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-# Opening something fails so when it was removed, or swapped for something else.
-GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 IGNORES_LIMIT = 4 << 20
 Progress = Callable[[int], None]
 
@@ -60,7 +56,7 @@ class UnreadableFile(Exception):
 
 def _refused(error: OSError) -> UnreadableFile:
     """Returns the finding for what the system refuses to read; raises an error of this process."""
-    if error.errno in FATAL:
+    if error.errno in EXHAUSTED:
         raise error
     return UnreadableFile(UNREADABLE, os.strerror(error.errno or 0))
 
@@ -83,10 +79,10 @@ def ignores_in(directory: Directory) -> tuple[bytes, str]:
     try:
         return directory.read(IGNORE_FILE, limit=IGNORES_LIMIT), ""
     except OSError as error:
-        if error.errno in FATAL:
+        if error.errno in EXHAUSTED:
             raise
-        if not isinstance(error, NotRegular) and error.errno not in GONE:
-            return b"", os.strerror(error.errno or 0)
+        if not isinstance(error, NotRegular) and error.errno not in ABSENT:
+            return b"", str(error.strerror)
         return b"", ""  # a link, a directory or unreadable: git does not read it either
 
 
@@ -139,7 +135,7 @@ def _open(directory: Directory, name: bytes) -> int | None:
     except FileNotFoundError:
         raise
     except OSError as error:
-        if error.errno in (errno.ELOOP, errno.ENXIO, errno.ENOTDIR):
+        if error.errno in (errno.ELOOP, errno.ENXIO, errno.EOPNOTSUPP, errno.ENOTDIR):
             return None  # swapped for a link or a socket: look again
         raise _refused(error) from None
 
@@ -307,6 +303,7 @@ class Reader:
         if old.grouped or any(
             modes(st.st_mode) != modes(old.stat_at(at).mode)  # of a secret, only a link is captured
             or st.st_size > most
+            or is_in_cloud(st)
             for at, _, st in changed
         ):
             return None
@@ -337,7 +334,7 @@ class Reader:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                if error.errno in FATAL:
+                if error.errno in EXHAUSTED:
                     raise
                 listing.missed.append(Missed(name, UNREADABLE, os.strerror(error.errno or 0)))
                 continue

@@ -22,13 +22,12 @@ from hashlib import blake2b
 from mulligan.model.checkpoint import EXCLUDED, IGNORED, SECRET, SPECIAL, TOO_LARGE, WORKTREE
 from mulligan.model.paths import ancestors, is_dot_git, join
 from mulligan.model.policy import DEFAULT_EXCLUDED_DIRECTORIES, CapturePolicy
-from mulligan.safefs.platform import HERE
+from mulligan.safefs.directory import IN_CLOUD, is_in_cloud
 from mulligan.scan.cache import Missed
 from mulligan.scan.ignore import IgnoreRules, Patterns
 from mulligan.scan.secrets import secret_name
 
 IGNORE_FILE = b".gitignore"
-_DATALESS = HERE.dataless
 _DATABASE_SIBLINGS = (b"-wal", b"-shm", b"-journal")
 
 # Where the checkpoint-manager skill keeps its notes about checkpoints: going back must not take them along.
@@ -200,8 +199,8 @@ class Listing:
 
     def add(self, name: bytes, st: os.stat_result) -> None:
         """Decides over one name."""
-        if _DATALESS and st.st_flags & _DATALESS:  # type: ignore[attr-defined] # only where systems have it
-            self.missed.append(Missed(name, SPECIAL, "its content is only in the cloud"))
+        if is_in_cloud(st):
+            self.missed.append(Missed(name, SPECIAL, IN_CLOUD))
             return
         path, is_dir, scope = join(self._path, name), stat.S_ISDIR(st.st_mode), self._scope
         if not stat.S_ISREG(st.st_mode):

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mulligan.model.checkpoint import MOVING, OTHER_FILESYSTEM, SECRET, UNREADABLE
 from mulligan.model.paths import ancestors, join, parent_of
 from mulligan.safefs.clock import Seen, moved_since, stamping_clock
-from mulligan.safefs.directory import Descent, Directory, depth_first, descending
+from mulligan.safefs.directory import ABSENT, EXHAUSTED, Descent, Directory, depth_first, descending
 from mulligan.scan.cache import (
     HEAD_SIZE,
     STAT,
@@ -35,7 +35,7 @@ from mulligan.scan.cache import (
     modes_in,
 )
 from mulligan.scan.ignore import IgnoreRules
-from mulligan.scan.read import FATAL, GONE, DirectoryToRead, Progress, Reader, UnreadableFile, ignores_in
+from mulligan.scan.read import DirectoryToRead, Progress, Reader, UnreadableFile, ignores_in
 from mulligan.scan.scope import Scope
 from mulligan.scan.trees import Defaults, Objects, Scan, Sink, seal
 from mulligan.watch.dirty import EVERYTHING, Dirty
@@ -374,12 +374,12 @@ class _Walk:
         return self._below(visit, record, old, whole=names is None)
 
     def _cannot_enter(self, path: bytes, error: OSError) -> None:
-        if error.errno in FATAL:
+        if error.errno in EXHAUSTED:
             raise error
         if not path:
             raise UnreadableFile(UNREADABLE, os.strerror(error.errno or 0)) from error
         # Gone or swapped since it was listed: the second look at the directory above notices. There, and not to be read: a finding.
-        if error.errno in GONE:
+        if error.errno in ABSENT:
             self.draft.leave_out(path)
         else:
             self.draft.miss(path, UNREADABLE, os.strerror(error.errno or 0))

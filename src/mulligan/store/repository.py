@@ -6,12 +6,8 @@ Without patterns, here and among the refs: a save needs no others, and `re` take
 
 from __future__ import annotations
 
-import errno
-
-from mulligan.safefs.directory import Directory
+from mulligan.safefs.directory import ABSENT, Directory
 from mulligan.store.refs import LETTERS
-
-_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
 
 
 def store_id(directory: Directory) -> str | None:
@@ -31,7 +27,7 @@ def missing_parts(directory: Directory) -> list[str]:
             try:
                 directory.descend(path).close()
             except OSError as error:
-                if error.errno not in _ABSENT:
+                if error.errno not in ABSENT:
                     raise  # it may well be there: do not report it as deleted
                 missing.append(path.decode())
     return missing

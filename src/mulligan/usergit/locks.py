@@ -13,7 +13,6 @@ that cannot be written does not stop a move.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import time
@@ -24,13 +23,12 @@ from mulligan.errors import Busy, GitNotMoved
 from mulligan.model.objects import AUTHOR
 from mulligan.model.paths import to_text
 from mulligan.safefs import syscalls
-from mulligan.safefs.directory import Directory, append
+from mulligan.safefs.directory import NO_LINK, Directory, append
 from mulligan.safefs.durable import sync, write_synced
 from mulligan.usergit.files import read_config, status
 from mulligan.usergit.repository import Repository
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
-_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 
 
 class GitFile(NamedTuple):
@@ -80,7 +78,7 @@ class Lock:
                 if time.monotonic() >= until:
                     raise self.busy() from None
             except OSError as error:
-                if error.errno not in _NO_LINKS:
+                if error.errno not in NO_LINK:
                     raise
                 raise GitNotMoved(
                     "The file system of the git directory has no hard links, so git cannot be moved safely. Nothing was changed.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import errno
 import fcntl
@@ -14,8 +15,11 @@ from pathlib import Path
 import pytest
 
 import mulligan
+from mulligan.forks import copying
+from mulligan.safefs import attributes
 from mulligan.safefs.platform import choose
 from mulligan.safefs.platform.darwin import Darwin
+from mulligan.safefs.syscalls import Calls, using
 from tools import cli, cli_json, plain_environment
 
 PORTABLE = {"MULLIGAN_PLATFORM": "portable"}
@@ -203,6 +207,61 @@ def test_macos_says_why_a_name_was_not_placed():
         mac(renameatx_np=failing(errno.ENOTSUP)).exchange(b"a", b"b", src_dir_fd=3, dst_dir_fd=4)
 
 
+def cloning(source: int, folder: int, name: bytes, flags: int) -> int:
+    """Does what fclonefileat does, by bytes: a new file with the content, permission bits and times of an open one."""
+    assert flags == 2
+    try:
+        made = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=folder)
+    except FileExistsError:
+        return failing(errno.EEXIST)()
+    found = os.fstat(source)
+    os.write(made, os.pread(source, found.st_size, 0))
+    os.fchmod(made, found.st_mode & 0o7777)
+    os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
+    os.close(made)
+    return 0
+
+
+def fork_on_a_mac(project: Path, monkeypatch: pytest.MonkeyPatch, fclonefileat):
+    """Makes a fork whose files are cloned as on macOS; returns how they were copied, and the names that were asked for."""
+    platform = mac(fclonefileat=fclonefileat)
+    calls = Calls()
+    calls.clone = platform.clone
+    monkeypatch.setattr(copying, "HERE", platform)
+    (project / ".gitignore").write_text("built\n")
+    (project / "built").mkdir()
+    (project / "built" / "out").write_bytes(b"\0" * 100)
+    (project / "built" / "locked").write_text("locked")
+    (project / "built" / "locked").chmod(0o444)
+    for name in ("a", "run.sh"):
+        (project / name).write_text(name)
+        os.utime(project / name, ns=(10**18, 10**18))
+    (project / "run.sh").chmod(0o755)
+    with mulligan.open(project) as ws, using(calls):
+        ws.save("start")
+        ws.fork("start", project.parent / "try", with_ignored=True).close()
+        backend = ws.forks()[0].backend
+    other = project.parent / "try"
+    for name in (".gitignore", "a", "run.sh", "built/out", "built/locked"):
+        assert (other / name).read_bytes() == (project / name).read_bytes()
+        assert (other / name).stat().st_mode == (project / name).stat().st_mode
+        assert (other / name).stat().st_mtime_ns == (project / name).stat().st_mtime_ns
+    return backend, [given[3] for given in platform.libc.calls]
+
+
+def test_macos_shares_the_blocks_of_a_forks_files(project, monkeypatch):
+    backend, cloned = fork_on_a_mac(project, monkeypatch, cloning)
+    assert backend == "reflink"
+    assert {b"out", b"locked"} <= set(cloned)
+
+
+@pytest.mark.parametrize("code", [errno.ENOTSUP, errno.EXDEV])
+def test_macos_copies_a_forks_files_where_the_disk_cannot_share_them(project, monkeypatch, code):
+    backend, cloned = fork_on_a_mac(project, monkeypatch, failing(code))
+    assert backend == "copy"
+    assert len(cloned) == 1  # the next file would fail the same way
+
+
 def test_macos_reads_and_writes_attributes_of_paths_and_open_files():
     def value(_target, _name, buffer, size, position, options):
         assert (position, options) == (0, 0)
@@ -227,6 +286,45 @@ def test_macos_reads_and_writes_attributes_of_paths_and_open_files():
         mac(fgetxattr=failing(errno.ENODATA)).getxattr(7, "user.mark")
 
 
+def test_macos_hands_attributes_over_to_the_file_that_a_restore_puts_in_place(project, monkeypatch):
+    """By descriptors, for there are no paths that lead to open files; the system's own attributes are left to the system."""
+    kept: dict[int, dict[bytes, bytes]] = {}
+
+    def answer(found, buffer):
+        if buffer is not None:
+            buffer[: len(found)] = found
+        return len(found)
+
+    def names(fd, buffer, _size, _options):
+        return answer(b"".join(name + b"\0" for name in kept.get(os.fstat(fd).st_ino, ())), buffer)
+
+    def value(fd, name, buffer, _size, _position, _options):
+        found = kept.get(os.fstat(fd).st_ino, {}).get(name)
+        return answer(found, buffer) if found is not None else failing(errno.ENODATA)()
+
+    def put(fd, name, data, size, _position, _options):
+        if name == b"com.apple.provenance":
+            return failing(errno.EPERM)()
+        kept.setdefault(os.fstat(fd).st_ino, {})[name] = data[:size]
+        return 0
+
+    by_path = dict.fromkeys(("listxattr", "getxattr", "setxattr"), failing(errno.ENOENT))
+    platform, calls = mac(flistxattr=names, fgetxattr=value, fsetxattr=put, **by_path), Calls()
+    calls.setxattr = platform.setxattr
+    monkeypatch.setattr(attributes, "HERE", platform)
+    place = project / "tool"
+    place.write_text("1")
+    with mulligan.open(project) as ws, using(calls):
+        first = ws.save("first")
+        place.write_text("2")
+        before = place.stat().st_ino
+        kept[before] = {b"com.apple.quarantine": b"0083;", b"com.apple.provenance": b"\1"}
+        report = ws.restore(first.id)
+    assert place.read_text() == "1" and place.stat().st_ino != before
+    assert kept[place.stat().st_ino] == {b"com.apple.quarantine": b"0083;"}
+    assert not report.kept
+
+
 def test_macos_asks_the_drive_itself_after_each_commit(tmp_path, monkeypatch):
     asked = []
     monkeypatch.setattr(fcntl, "fcntl", lambda fd, order: asked.append((os.readlink(f"/proc/self/fd/{fd}"), order)))
@@ -234,32 +332,101 @@ def test_macos_asks_the_drive_itself_after_each_commit(tmp_path, monkeypatch):
     assert asked == [(str(tmp_path), 51)]
 
 
-def test_files_that_are_only_in_the_cloud_are_listed_and_never_read(project, monkeypatch):
-    """Played by a flag that every file of one name has: a scan that opened it would download it."""
-    (project / "here.txt").write_text("here")
-    (project / "cloud.txt").write_text("in the cloud")
-    script = """
+#: A system where files and directories of some names are in the cloud: who opened one would download it.
+CLOUD = """
 import os, sys
 from types import SimpleNamespace
 from mulligan.safefs.platform.portable import Portable
 Portable.dataless = 0x40000000
-real, opened = os.stat, os.open
-def flagged(path, *more, **named):
-    found = real(path, *more, **named)
+away = set()
+real, real_fstat, opened = os.stat, os.fstat, os.open
+def told(found, name):
     fields = {name: getattr(found, name) for name in dir(found) if name.startswith("st_")}
-    return SimpleNamespace(**fields, st_flags=0x40000000 if os.fsencode(path).endswith(b"cloud.txt") else 0)
-def careful(path, *more, **named):
-    assert not os.fsencode(path).endswith(b"cloud.txt"), "it was opened"
-    return opened(path, *more, **named)
-os.stat, os.open = flagged, careful
+    fields["st_ctime_ns"] += name in away  # as the system does, when it takes the content away
+    return SimpleNamespace(**fields, st_flags=0x40000000 if name in away else 0)
+def flagged(path, *more, **named):
+    return told(real(path, *more, **named), None if isinstance(path, int) else os.path.basename(os.fsencode(path)))
+def by_descriptor(fd):
+    return told(real_fstat(fd), os.path.basename(os.readlink(f"/proc/self/fd/{fd}").encode()))
+os.stat, os.fstat = flagged, by_descriptor
+def read(fd, *more):
+    assert os.path.basename(os.readlink(f"/proc/self/fd/{fd}").encode()) not in away, "it was read"
+    return real_read(fd, *more)
+real_read, os.read = os.read, read
+real_listdir = os.listdir
+def listed(place="."):
+    assert not isinstance(place, int) or os.path.basename(os.readlink(f"/proc/self/fd/{place}").encode()) not in away
+    return real_listdir(place)
+os.listdir = listed
 import mulligan
-with mulligan.open(".") as ws:
-    saved = ws.save("first")
-    print(saved.complete, [(each.path, each.reason, each.detail) for each in saved.not_captured], saved.files_changed)
+def missed(saved):
+    return [(each.path, each.reason, each.detail) for each in saved.not_captured]
 """
+AWAY = "its content is only in the cloud"
+
+
+def in_the_cloud(project: Path, script: str) -> list[object]:
+    """What a script prints, line by line, on a system where some files are in the cloud."""
     env = plain_environment(MULLIGAN_NATIVE="0", MULLIGAN_PLATFORM="portable")
     run = subprocess.run(
-        [sys.executable, "-c", script], cwd=project, env=env, capture_output=True, text=True, check=False
+        [sys.executable, "-c", CLOUD + script], cwd=project, env=env, capture_output=True, text=True, check=False
     )
-    told = "True [('cloud.txt', 'special', 'its content is only in the cloud')] ('here.txt',)\n"
-    assert (run.stdout, run.returncode) == (told, 0), run.stderr
+    assert run.returncode == 0, run.stderr
+    return [ast.literal_eval(line) for line in run.stdout.splitlines()]
+
+
+def test_files_that_are_only_in_the_cloud_are_listed_and_never_read(project):
+    (project / "here.txt").write_text("here")
+    (project / "cloud.txt").write_text("in the cloud")
+    (project / "folder").mkdir()
+    (project / "folder" / "x").write_text("in the cloud")
+    script = """
+away |= {b"cloud.txt", b"folder"}
+with mulligan.open(".") as ws:
+    saved = ws.save("first")
+    print((saved.complete, missed(saved), saved.files_changed))
+"""
+    rows = [("cloud.txt", "special", AWAY), ("folder", "special", AWAY)]
+    assert in_the_cloud(project, script) == [(True, rows, ("here.txt",))]
+
+
+def test_a_file_whose_content_went_to_the_cloud_after_a_save_is_not_read_again(project):
+    (project / "cloud.txt").write_text("in the cloud soon")
+    os.utime(project / "cloud.txt", ns=(10**18, 10**18))
+    script = """
+with mulligan.open(".") as ws:
+    print(missed(ws.save("first")))
+    away.add(b"cloud.txt")
+    saved = ws.save("second")
+    print(missed(saved))
+    print([each.path for each in ws.restore("first").kept])
+"""
+    assert in_the_cloud(project, script) == [[], [("cloud.txt", "special", AWAY)], ["cloud.txt"]]
+    assert (project / "cloud.txt").read_text() == "in the cloud soon"
+
+
+def test_ignore_rules_that_are_only_in_the_cloud_are_reported_and_not_read(project):
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "a.log").write_text("a")
+    script = """
+away.add(b".gitignore")
+with mulligan.open(".") as ws:
+    saved = ws.save("first")
+    print((saved.complete, missed(saved)))
+"""
+    assert in_the_cloud(project, script) == [(False, [(".gitignore", "unreadable", AWAY)])]
+
+
+def test_a_fork_leaves_out_what_is_only_in_the_cloud(project):
+    (project / ".gitignore").write_text("built\n")
+    (project / "built").mkdir()
+    for name in ("here", "cloud"):
+        (project / "built" / name).write_text(name)
+    script = """
+away.add(b"cloud")
+with mulligan.open(".") as ws:
+    ws.save("first")
+    ws.fork("first", "../try", with_ignored=True).close()
+"""
+    assert in_the_cloud(project, script) == []
+    assert sorted(each.name for each in (project.parent / "try" / "built").iterdir()) == ["here"]

@@ -31,7 +31,7 @@ def test_a_branch(repo: Path) -> None:
         record = read_position(found, ["refs/heads/side", "refs/heads/none"])
     position = record.position
     assert (position.branch, position.ref, position.problem) == ("main", "refs/heads/main", "")
-    assert not position.detached and not position.unborn
+    assert not position.detached and position.commit
     heads = {name: git("rev-parse", name, cwd=repo).decode().strip() for name in ("main", "side")}
     assert dict(position.refs) == {
         "refs/heads/main": heads["main"], "refs/heads/side": heads["side"], "refs/heads/none": "",
@@ -49,7 +49,12 @@ def test_detached_and_unborn(repo: Path, tmp_path: Path) -> None:
     git("init", "-q", "-b", "first", cwd=tmp_path / "new")
     with opened(tmp_path / "new") as found:
         record = read_position(found)
-    assert record.position.unborn and record.position.refs == (("refs/heads/first", ""),) and record.index_data == b""
+    assert (
+        record.position.ref
+        and not record.position.commit
+        and record.position.refs == (("refs/heads/first", ""),)
+        and record.index_data == b""
+    )
 
 
 def test_words_for_people(repo: Path) -> None:

@@ -1,7 +1,7 @@
 """
-macOS: two names swapped in one step, extended attributes, a flush that reaches the disk, and files that are only in the cloud.
+macOS: names swapped in one step, files cloned, extended attributes, a flush that reaches the disk, files that are in the cloud.
 
-Numbers and signatures are those of Apple's headers (stdio.h, sys/xattr.h, sys/fcntl.h, sys/stat.h).
+Numbers and signatures are those of Apple's headers (stdio.h, sys/clonefile.h, sys/xattr.h, sys/fcntl.h, sys/stat.h).
 
 LIMIT: on macOS there is no watcher, so each command scans. No Mac has run this: its calls are tested against a recorder.
 """
@@ -17,6 +17,8 @@ from mulligan.safefs.platform.portable import Capabilities, Portable, checked
 
 _RENAME_SWAP, _RENAME_EXCL = 2, 4
 _XATTR_NOFOLLOW = 1
+_CLONE_NOOWNERCOPY = 2
+_SYSTEMS_OWN = frozenset({b"com.apple.provenance", b"com.apple.macl"})
 _FULL_FSYNC = 51
 # What a file system answers that has nothing stronger than a plain fsync.
 _NO_FULL_FSYNC = frozenset({errno.ENOTSUP, errno.EINVAL, errno.ENOTTY})
@@ -26,7 +28,7 @@ class Darwin(Portable):
     """macOS."""
 
     name = "darwin"
-    can = Capabilities(exchange=True, xattr=True)
+    can = Capabilities(exchange=True, xattr=True, clone=True)
     dataless = 0x40000000  # SF_DATALESS: reading such a file would download it
 
     def exchange(self, one: bytes, other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
@@ -36,6 +38,10 @@ class Darwin(Portable):
     def rename_new(self, old: bytes, new: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         """Renames only if nothing stands at the new name; FileExistsError otherwise."""
         checked(self.libc.renameatx_np(src_dir_fd, old, dst_dir_fd, new, _RENAME_EXCL))
+
+    def clone(self, source: int, name: bytes, *, dir_fd: int) -> None:
+        """Makes a new file share the blocks of an open one, with its attributes and the owner of this process (APFS)."""
+        checked(self.libc.fclonefileat(source, dir_fd, name, _CLONE_NOOWNERCOPY))
 
     def fsync(self, fd: int) -> None:
         """Makes an open file durable: a plain fsync leaves the drive's cache unwritten."""
@@ -57,9 +63,9 @@ class Darwin(Portable):
     # -- extended attributes --------------------------------------------------------------------
 
     def listxattr(self, path: str | bytes | int, *, follow_symlinks: bool = True) -> list[str]:
-        """Returns the names of a file's extended attributes."""
+        """Returns the names of a file's extended attributes but for those that the system alone may set."""
         data = self._attribute("listxattr", path, (), (), follow=follow_symlinks)
-        return [os.fsdecode(name) for name in data.split(b"\0") if name]
+        return [os.fsdecode(name) for name in data.split(b"\0") if name and name not in _SYSTEMS_OWN]
 
     def getxattr(self, path: str | bytes | int, attribute: str) -> bytes:
         """Returns one extended attribute."""

@@ -49,7 +49,6 @@ class Linux(PortableOnLinux):
     proc = "/proc"
     look_flags = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
     nameless_flags = os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC
-    # The kernel's struct flock: type, whence, start, length, process.
     advise = staticmethod(os.posix_fadvise)
     not_needed = os.POSIX_FADV_DONTNEED
     listxattr = staticmethod(os.listxattr)
@@ -57,7 +56,7 @@ class Linux(PortableOnLinux):
     setxattr = staticmethod(os.setxattr)
     stamping_clock = staticmethod(partial(time.clock_gettime_ns, _COARSE_CLOCK))
     uptime_ns = staticmethod(partial(time.clock_gettime_ns, time.CLOCK_BOOTTIME))
-    range_locks = (fcntl.F_OFD_SETLK, fcntl.F_OFD_GETLK, Struct("hhqqi4x"))
+    range_locks = (fcntl.F_OFD_SETLK, fcntl.F_OFD_GETLK, Struct("hhqqi4x"))  # type, whence, start, length, process
 
     def exchange(self, one: bytes, other: bytes, *, src_dir_fd: int, dst_dir_fd: int) -> None:
         """Swaps two names in one step; OSError EINVAL or ENOSYS where the file system cannot."""
@@ -78,9 +77,16 @@ class Linux(PortableOnLinux):
         """Writes out the file system that holds an open file, and waits for it."""
         checked(self.libc.syncfs(fd))
 
-    def clone(self, source: int, target: int) -> None:
-        """Makes an open file share the blocks of another until one of them is written (btrfs, XFS, bcachefs, ZFS)."""
-        fcntl.ioctl(target, _FICLONE, source)
+    def clone(self, source: int, name: bytes, *, dir_fd: int) -> None:
+        """Makes a new file share the blocks of an open one until one of them is written (btrfs, XFS, bcachefs, ZFS)."""
+        target = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
+        try:
+            fcntl.ioctl(target, _FICLONE, source)
+        except OSError:
+            os.unlink(name, dir_fd=dir_fd)
+            raise
+        finally:
+            os.close(target)
 
     def path_of(self, fd: int) -> str:
         """Returns a path that leads to an open file whatever its name is."""

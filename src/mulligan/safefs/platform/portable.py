@@ -91,9 +91,9 @@ class Portable:
         """Sets one extended attribute."""
         _lack((path, attribute, value), errno.EOPNOTSUPP)
 
-    def clone(self, source: int, target: int) -> None:
-        """Makes an open file share the blocks of another until one of them is written; OSError where that is not possible."""
-        _lack((source, target), errno.EOPNOTSUPP)
+    def clone(self, source: int, name: bytes, *, dir_fd: int) -> None:
+        """Makes a new file share the blocks of an open one until one of them is written; OSError where that is not possible."""
+        _lack((source, name, dir_fd), errno.EOPNOTSUPP)
 
     def kind_of_disk(self, _fd: int) -> int:
         """Returns the number of the kind of file system that holds an open file, as Linux counts; 0 if unknown."""
