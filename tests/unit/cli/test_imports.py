@@ -128,9 +128,7 @@ def test_a_hook_loads_no_more_than_a_save(project):
     save = loaded(project, "save", "x")
     assert hook & HEAVY == set()
     extra = {name for name in hook - save if not name.startswith(("mulligan.hooks", "mulligan.cli.commands"))}
-    # An event has words of a person and of commands, which are kept without secrets.
-    words = {"mulligan.history", "mulligan.history.redaction"}
-    events = {"mulligan.model.event", "mulligan.timeline.events", "mulligan.engine.agents", *words}
+    events = {"mulligan.model.event", "mulligan.timeline.events", "mulligan.engine.agents"}
     assert {name for name in extra if name.startswith("mulligan")} - events <= {"mulligan.cli.commands.hook"}
 
 
