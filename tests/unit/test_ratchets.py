@@ -26,7 +26,7 @@ SOURCE = PACKAGE / "mulligan"
 
 #: What is counted: the most today, the target.
 MOST = {
-    "lines of Python in the core": (28_980, 21_000),
+    "lines of Python in the core": (29_060, 21_000),
     "lines of Python in src": (67_131, 42_000),
     "our lines loaded by a cold save": (12_740, 8_000),
     "our lines loaded by a cold restore": (16_560, 10_000),
