@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import mulligan
+from mulligan.model.event import AFTER, BEFORE, STOP
+from timelines import Agent
 from tree import contents, put, snapshot
 
 
@@ -187,3 +189,24 @@ def test_undo_touches_no_file_that_is_already_right(ws, project):
     ws.undo()
     ws.redo()
     assert snapshot(project)["same"] == before
+
+
+def test_a_restore_after_an_undo_that_could_change_nothing_is_undone(ws, project):
+    """Two agents worked at once, so nothing tells what either changed: the undos leave all alone, and say so."""
+    put(project, "a.txt", "one\n")
+    ws.save("first")
+    agents = Agent(ws, "codex", "one"), Agent(ws, "codex", "two")
+    for agent in agents:
+        agent.prompt("work")
+        agent.tell(BEFORE, tool="Bash", call=agent.session, text="make")
+    put(project, "a.txt", "two\n")
+    put(project, "b.txt", "b\n")
+    for agent in agents:
+        agent.tell(AFTER, tool="Bash", call=agent.session, text="make")
+        agent.tell(STOP)
+    there = contents(project)
+    for _ in agents:
+        assert {kept.path for kept in ws.undo().kept} == {"a.txt", "b.txt"}
+    ws.restore("first")
+    assert ws.undo().undone.kind == "restore"
+    assert contents(project) == there

@@ -108,8 +108,10 @@ class Moves:
         """Puts states on the undo stack, `fresh` ones of which none can be there; without `keep_redo`, nothing can be redone any more."""
         top = None if fresh else self.top()
         for move in moves:
-            if move.mark is not None or not move.is_same(top):
+            if move.mark is not None or top is None or not move.is_same(top):
                 self._db.insert("move", None, move.id, move.column)
+            elif top.gone:
+                self._set_top(top._replace(gone=False))  # what an undo left there is kept after all
             top = move
         if not keep_redo:
             self._db.empty("redo")
