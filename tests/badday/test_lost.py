@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import tools
 from play import Agent, typed
@@ -68,3 +69,13 @@ def test_after_a_lock_file_came_back_the_undo_says_what_to_run(project):
     (project / "node_modules/right").write_text("2\n")
     said = typed(project, "undo")
     assert "npm install" in said
+
+
+def test_a_repository_that_is_lost_a_second_time_is_named_again(project):
+    """Named once is right as long as it is gone; it was there again."""
+    for name in ("one", "two"):
+        (project / "a.txt").write_text("one\n")
+        tools.git("init", "-q", cwd=project)
+        typed(project, "save", name)
+        shutil.rmtree(project)
+        assert ".git" in typed(project.parent, "-C", str(project), "undo", expect=3)

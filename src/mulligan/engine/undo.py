@@ -230,7 +230,7 @@ class Undoing:
 
     def _walk(self, stack: Stack, states: list[Move], asked: Asked) -> RestorePlan | RestoreReport | None:
         """Goes to the newest of some states that differs."""
-        return self._go_to_state(_UndoWay("undo", states, stack.mixed(), stack.about), asked)
+        return self._go_to_state(_UndoWay("undo", states, stack.mixed, stack.about), asked)
 
     def _go_to_state(self, way: _UndoWay, asked: Asked) -> RestorePlan | RestoreReport | None:
         """Goes to the first state on a way that differs from the workspace; None when none does."""

@@ -389,7 +389,7 @@ def _coming_rules(plan: RestorePlan, store: ObjectStore) -> dict[bytes, bytes]:
 _NEVER_SAVED = frozenset({IGNORED, EXCLUDED, SECRET, TOO_LARGE, UNREADABLE, MOVING})
 # A project may have very many ignored files: so many are looked for.
 _MOST = 10_000
-#: In the store's own values: what was named as lost already, and is still not there.
+#: In the store's own values: what was named as lost already and is still not there, and when the checkpoint was made that had seen it.
 _NAMED = "lost"
 _DEPENDENCIES = {
     "node_modules": {
@@ -412,7 +412,7 @@ _DEPENDENCIES = {
 def lost_since(
     database: Database, workspace: str, start: Entry, paths: tuple[bytes, ...] | None, *, has_git: bool
 ) -> list[Keep]:
-    """Returns what was there at a checkpoint, is gone and was never saved; each path is named by one restore only."""
+    """Returns what was there at a checkpoint, is gone and was never saved; each path is named once, until it was there again."""
     found = [
         Keep(row.path.rstrip("/"), row.reason, row.detail, failed=True)
         for row in start.checkpoint.not_captured[:_MOST]
@@ -420,23 +420,24 @@ def lost_since(
     ]
     if start.checkpoint.git is not None and not has_git and not _stands(workspace, ".git"):
         found.insert(0, Keep(".git", "git's own data", failed=True))
-    named = read_json(database.meta(_NAMED, "[]"))
-    before = {path for path in named if isinstance(path, str) and not _stands(workspace, path)}
+    named = read_json(database.meta(_NAMED, "{}"))
+    known = named.items() if isinstance(named, dict) else ()
+    before = {path: seen for path, seen in known if isinstance(seen, int) and not _stands(workspace, path)}
     if paths is not None:
         found = [keep for keep in found if any(covers(path, os.fsencode(keep.path)) for path in paths)]
-    fresh = [keep for keep in found if keep.path not in before]
-    _note(database, sorted(before | {keep.path for keep in fresh})[:_MOST])
+    fresh = [keep for keep in found if before.get(keep.path, -1) < start.created_ns]
+    _note(database, dict(sorted((before | {keep.path: start.created_ns for keep in fresh}).items())[:_MOST]))
     return fresh
 
 
 def forget_named(database: Database) -> None:
     """Says that what was lost may be named again: the steps in which it disappeared are there again."""
-    _note(database, [])
+    _note(database, {})
 
 
-def _note(database: Database, paths: list[str]) -> None:
-    said = json.dumps(paths)
-    if said != database.meta(_NAMED, "[]"):
+def _note(database: Database, named: dict[str, int]) -> None:
+    said = json.dumps(named)
+    if said != database.meta(_NAMED, "{}"):
         with database.transaction():
             database.set_meta(_NAMED, said)
 

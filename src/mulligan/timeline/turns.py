@@ -107,7 +107,7 @@ class Stack:
         That is a save, or what an undo of a turn kept and saved first.
         """
         over = passed | {move.mark.step for move in self._moves if move.mark is not None}
-        for at in sorted(self.mixed()):
+        for at in sorted(self.mixed):
             move, entry = self._moves[at], self._entry(at)
             is_led = move.mark is None and not move.gone and not move.restored
             if is_led and entry is not None and not self._turns(at) and entry.id not in over:
@@ -124,7 +124,8 @@ class Stack:
         return self._moves
 
     @cached_property
-    def _mixed(self) -> frozenset[int]:
+    def mixed(self) -> frozenset[int]:
+        """The numbers of the states that no undo goes to: they hold what was undone."""
         found: set[int] = set()
         for at, move in enumerate(self._moves):
             if move.gone:
@@ -140,10 +141,6 @@ class Stack:
             return steps[-1] + 1 if steps else at
         found = next((below for below, move in enumerate(self._moves) if move.id == (mark.step or mark.to)), at)
         return found + 1 if mark.step and found > at else found
-
-    def mixed(self) -> frozenset[int]:
-        """Returns the numbers of the states that no undo goes to: they hold what was undone."""
-        return self._mixed
 
     def has(self, checkpoint_id: str) -> bool:
         """Whether an undo left this state, and its mark is still on the stack."""
@@ -173,7 +170,7 @@ class Stack:
             # An undo left this state and what it kept, or a redo brought it back.
             return Undone("unsaved", there.id, there.checkpoint.created_at)
         # Checkpoints that changed nothing were passed over: the step is the one right above the target.
-        above = next((at for at in range(depth - 1, 0, -1) if at not in self._mixed), 0) if kind == "step" else 0
+        above = next((at for at in range(depth - 1, 0, -1) if at not in self.mixed), 0) if kind == "step" else 0
         named = self._entry(above) or top
         told = there if is_safety else named
         at = told.checkpoint.created_at if told is not None else None

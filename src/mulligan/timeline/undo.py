@@ -154,8 +154,7 @@ class Moves:
 
     def top(self) -> Move | None:
         """Returns the newest state."""
-        found = self.down(1)
-        return found[0] if found else None
+        return next(iter(self.down(1)), None)
 
     def down(self, limit: int = 1000) -> list[Move]:
         """Returns the states, newest first."""
