@@ -12,6 +12,7 @@ import stat
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from tools import git_environment
@@ -80,7 +81,7 @@ class Ledger:
     `hidden` are the paths that a rule once hid, or that are worktrees: with all below them, they are not mulligan's. Those in
     `shown` came into view again. `busy` are the files of background programs. `killed` says for a turn whose agent was killed
     during a command how many changes there were until then: nothing tells what changed later from what that command did, until
-    the next event. `doomed` are paths that were never saved and that a turn deleted. `branches` says on which branch a turn was.
+    the next event. `renames` are files that a writer renamed, old path and new. `doomed` are paths that were never saved and that a turn deleted. `branches` says on which branch a turn was.
     """
 
     def __init__(self) -> None:
@@ -91,6 +92,7 @@ class Ledger:
         self.killed: dict[str, range] = {}
         self.doomed: dict[str, str] = {}
         self.branches: dict[str, str] = {}
+        self.renames: list[tuple[str, str, str]] = []
 
     def is_hidden(self, path: str) -> bool:
         """Whether a path was ever out of mulligan's sight."""
@@ -107,10 +109,25 @@ class Ledger:
                 found.append(f"touched {path}, which was never saved")
         return found
 
+    def names_since(self, writer: str, path: str) -> set[str]:
+        """The names that other writers gave to a file since a writer's last change of it."""
+        last = max(at for at, change in enumerate(self.changes) if change.writer == writer and change.path == path)
+        known = {path}
+        for at, old, new in self.renames:
+            if at > last and old in known:
+                known.add(new)
+        return known - {path}
+
+    def renamed_to(self, writer: str, path: str) -> set[str]:
+        """The names that a writer itself gave to a file."""
+        mine = {at for at, change in enumerate(self.changes) if change.writer == writer}
+        return {new for at, old, new in self.renames if old == path and at in mine}
+
     def is_taken_back(self, writer: str, path: str) -> bool:
         """Whether an undo came after a writer's last change of a path: what others did since is all that is left."""
-        of = [change.writer for change in self.changes if change.path == path]
-        return any(each.startswith("undo") for each in of[len(of) - of[::-1].index(writer) :])
+        names = {path} | self.names_since(writer, path)
+        last = max(at for at, change in enumerate(self.changes) if change.writer == writer and change.path == path)
+        return any(change.writer.startswith("undo") and change.path in names for change in self.changes[last:])
 
     def may_be_of(self, writer: str, path: str) -> bool:
         """Whether a change of a path may be taken for a writer's: it was killed, and the path changed right after."""
@@ -170,9 +187,12 @@ def judge_turn(ledger: Ledger, writer: str, done: Outcome, below: str = "") -> l
     """Returns what is wrong with the undo of one turn, or of the part of it below a path."""
     wrong = ledger.touched(done.before, done.after)
     mine = set(ledger.paths(writer))
+    followed = {path: old for old in mine for path in ledger.names_since(writer, old)}
     for path in differing(done.before, done.after):
         above = any(other.startswith(path + "/") for other in mine)
-        if not (path in mine or above or ledger.is_hidden(path) or ledger.may_be_of(writer, path)):
+        if path not in mine and path in followed:
+            wrong += _judge_renamed(ledger, writer, followed[path], path, done)
+        elif not (path in mine or above or ledger.is_hidden(path) or ledger.may_be_of(writer, path)):
             wrong.append(f"touched {path}, which {writer} never changed")
         if below and not _is_below(path, (below,)) and not below.startswith(path + "/"):
             wrong.append(f"touched {path}, which is not below {below}")
@@ -208,15 +228,52 @@ def _judge_path(ledger: Ledger, writer: str, path: str, done: Outcome) -> list[s
             return []
         if _is_in_use(path, before, done):
             return []
+        # The writer renamed it, and others changed it under its new name: it has its old name again, with their changes.
+        if any(_is_merged(ledger, writer, each, now, before, done) for each in ledger.renamed_to(writer, path)):
+            return []
         return [
             f"{path} is not as it was before {writer}: {_say(before)} expected, {_say(now)} found, exit {done.code}"
         ]
     # Changed since by another writer: merged, or left alone and listed.
     if ledger.is_taken_back(writer, path):
         return []
+    if any(done.before.get(each) != done.after.get(each) for each in ledger.names_since(writer, path)):
+        return []  # merged under the name that it has now
     if now == here and path not in done.listed and not (here and here.kind == "dir"):
         return [f"{path} was changed by {writer} and others; it is neither merged nor listed"]
     return []
+
+
+def _judge_renamed(ledger: Ledger, writer: str, path: str, name: str, done: Outcome) -> list[str]:
+    """Returns what is wrong with a file that another writer renamed: what the turn did to it is undone under its new name."""
+    before, after, _, _ = ledger.around(writer, path)
+    here, now = done.before.get(name), done.after.get(name)
+    merged = _merge(here, after, before)
+    if merged is None or (now is not None and now.data == merged):
+        return []
+    return [f"{name} was {path} when {writer} changed it, and is not what it is without that change"]
+
+
+def _is_merged(ledger: Ledger, writer: str, name: str, now: Thing | None, before: Thing | None, done: Outcome) -> bool:
+    """Whether a file has its old name again with what others changed under the name that the writer gave it."""
+    if name not in ledger.paths(writer):
+        return False
+    merged = _merge(done.before.get(name), ledger.around(writer, name)[1], before)
+    return merged is None or (now is not None and now.data == merged)
+
+
+def _merge(here: Thing | None, base: Thing | None, wanted: Thing | None) -> bytes | None:
+    """What git merges of three files; None where it cannot."""
+    if not (here and base and wanted) or {here.kind, base.kind, wanted.kind} != {"file"}:
+        return None
+    with TemporaryDirectory() as place:
+        files = [Path(place, name) for name in ("here", "base", "wanted")]
+        for file, thing in zip(files, (here, base, wanted), strict=True):
+            file.write_bytes(thing.data)
+        done = subprocess.run(
+            ["git", "merge-file", "-p", *files], env=git_environment(), capture_output=True, check=False
+        )
+    return done.stdout if done.returncode == 0 else None
 
 
 def _is_in_use(path: str, before: Thing | None, done: Outcome) -> bool:

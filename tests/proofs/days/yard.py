@@ -107,6 +107,8 @@ class Yard:
             old = self.top / rand.choice(existing)
             if old.is_file():
                 os.rename(old, self.top / path)
+                # Its number among the changes: those of this action are noted after it.
+                self.ledger.renames.append((len(self.ledger.changes), str(old.relative_to(self.top)), path))
         elif deed == "rmtree":
             folder = self.top / rand.choice(FOLDERS[1:])
             if folder.is_dir() and not folder.is_symlink():
