@@ -395,7 +395,7 @@ def test_locks_that_a_killed_git_left_stop_no_pull_and_no_push(tmp_path, laptop,
 @pytest.mark.parametrize("url", ["git", "encrypted git"], indirect=True)
 @pytest.mark.parametrize("lazy", [True, False])
 def test_refs_whose_objects_a_kill_left_out_stop_no_pull_and_no_push(tmp_path, laptop, url, lazy):
-    """Git takes what stands for the end of a chain for the end itself, asks for nothing, and then does not find it."""
+    """A kill may leave references in the remote's directory without their objects."""
     with joined(tmp_path, "desk", url, lazy=lazy) as desk:
         for number, ws in enumerate((laptop, desk, laptop, desk)):
             desk.push()
