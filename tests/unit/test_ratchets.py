@@ -27,7 +27,7 @@ SOURCE = PACKAGE / "mulligan"
 #: What is counted: the most today, the target.
 MOST = {
     "lines of Python in the core": (29_061, 21_000),
-    "lines of Python in src": (67_278, 42_000),
+    "lines of Python in src": (67_284, 42_000),
     "our lines loaded by a cold save": (12_740, 8_000),
     "our lines loaded by a cold restore": (16_560, 10_000),
     "our files touched by a watched save": (39, 22),

@@ -44,6 +44,7 @@ _FORKS, _ORIGIN = "forks", "origin"
 #: In the metadata of a fork's first checkpoint: where it came from.
 FORKED_FROM = "forked_from"
 _WHAT = "the files of a fork"
+_MOST_LEFT_OUT = 100
 
 
 # -- what the timeline remembers --------------------------------------------------------------------
@@ -212,7 +213,8 @@ class Forking:
         name = os.fsencode(os.path.basename(self.fork.directory))
         with Directory.open(home) as parent:
             inode = parent.stat(os.fsencode(temporary)).st_ino
-            self.fork = self.fork._replace(phase=PLACING, inode=inode, backend=self.copier.backend)
+            left_out = tuple(self.copier.left_out[:_MOST_LEFT_OUT])
+            self.fork = self.fork._replace(phase=PLACING, inode=inode, backend=self.copier.backend, left_out=left_out)
             remember(self._bench.store, self.fork)
             parent.rename(os.fsencode(temporary), name)  # onto an empty directory at most: the system refuses any other
             sync(parent.fd, _WHAT)

@@ -16,7 +16,8 @@ class Fork(NamedTuple):
     """
     One fork: where it is, the checkpoint that it starts at, when it was made, and how its files were copied.
 
-    `token` names its temporary directory, `pin` the process at work on it, and `inode` its directory.
+    `token` names its temporary directory, `pin` the process at work on it, and `inode` its directory; `left_out` are the first
+    paths that could not be copied, and why.
     """
 
     directory: str
@@ -28,6 +29,7 @@ class Fork(NamedTuple):
     token: str = ""
     pin: int = 0
     inode: int = 0
+    left_out: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
 import pytest
@@ -29,6 +30,17 @@ def test_fork_says_where_it_is_and_how_it_was_copied(saved, tmp_path):
     assert (tmp_path / "try" / "a.py").read_text() == "one\n"
     fork = cli_json("fork", "start", "../other", cwd=saved)["fork"]
     assert fork["directory"] == str(tmp_path / "other") and fork["backend"] in {"reflink", "copy"}
+
+
+def test_fork_names_what_it_could_not_copy(saved, tmp_path):
+    put(saved, ".gitignore", "run/\n")
+    put(saved, "run/data", "kept\n")
+    os.mkfifo(saved / "run" / "pipe")
+    done = cli("fork", "start", "../try", "--with-ignored", cwd=saved)
+    assert done.returncode == 3 and "Not copied: run/pipe (not a file)." in done.stderr
+    assert (tmp_path / "try" / "run" / "data").read_text() == "kept\n"
+    fork = cli_json("fork", "start", "../other", "--with-ignored", cwd=saved, expect=3)["fork"]
+    assert fork["left_out"] == [{"path": "run/pipe", "reason": "not a file"}]
 
 
 def test_fork_runs_a_command_in_it_and_exits_with_its_code(saved, tmp_path):

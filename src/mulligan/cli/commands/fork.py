@@ -51,9 +51,10 @@ def run(context: Context, args: argparse.Namespace) -> Result:
     made = workspace.fork(checkpoint, place, with_ignored=args.with_ignored)
     fork = next(each for each in workspace.forks() if each.directory == made.root)
     document = {**fork.to_dict(), "files": _files(made), "git": None, "exit_code": None}
+    document["left_out"] = [{"path": path, "reason": reason} for path, reason in fork.left_out]
     problem = _as_worktree(context, workspace, fork, document) if args.git else ""
     made.close()
-    result = Result((document, checkpoint, problem), lambda: {"fork": document}, 3 if problem else 0)
+    result = Result((document, checkpoint, problem), lambda: {"fork": document}, 3 if problem or fork.left_out else 0)
     if args.run is None or problem:
         return result
     context.quiet()
@@ -88,6 +89,8 @@ def render(context: Context, result: Result) -> None:
     out, place = context.out, visible(os.path.relpath(fork["directory"], context.base))
     head = out.style("green", f"Forked {named(checkpoint, context.now())}")
     out.line(f"{head} into {place}: {count(fork['files'], 'file')}, by {fork['backend']}.")
+    for each in fork["left_out"]:
+        context.note(f"Not copied: {visible(each['path'])} ({visible(each['reason'])}).")
     if fork["git"]:
         out.line(f"It is a git worktree on {visible(fork['git'])}.")
     out.line(f"Compare: {out.style('bold', f'mulligan compare @ {place}')}  Keep it: mulligan keep {place}")
