@@ -86,7 +86,7 @@ def clone_into(workspace: Workspace, url: str, *, timeline: str = "", trusted: b
     written = workspace.restore(newest, paths=made if withheld else None) if made else None
     workspace.save(f"clone of {newest.machine}:{newest.name or newest.short_id}", kind="manual", if_changed=True)
     count = len(written.created) if written is not None else 0
-    kept = tuple((keep.path, f"{keep.reason} {keep.detail}".strip()) for keep in written.kept) if written else ()
+    kept = tuple((keep.path, f"{keep.reason}: {keep.detail}".strip(": ")) for keep in written.kept) if written else ()
     there = sum(bool(each.held_by) for each in workspace.log())
     return Cloned(report.checkpoints, report.machines, newest, count, withheld, report.refused, kept, there)
 

@@ -59,7 +59,7 @@ def render(context: Context, result: Result) -> None:
     context.out.line(f"cloned {count(done.checkpoints, 'checkpoint')} of {machines or 'no machine'}")
     if done.only_remote:
         context.out.line(
-            f"{done.only_remote:,} of them are only listed: their contents are fetched when a command needs them"
+            f"only listed: {count(done.only_remote, 'checkpoint')}, whose contents are fetched when a command needs them"
         )
     if done.restored is None:
         context.out.line("There is no checkpoint yet; the directory is empty.")
